@@ -1,0 +1,1 @@
+"""Effects: one package for each technology; none imports another."""

@@ -1,0 +1,1 @@
+"""The scorer as a process that speaks the `vmaf` command line."""

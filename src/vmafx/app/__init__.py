@@ -1,0 +1,1 @@
+"""Use cases and programs: settings, wiring, commands."""

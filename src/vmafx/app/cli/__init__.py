@@ -1,0 +1,1 @@
+"""Commands: arguments, signals, output and exit codes."""

@@ -1,0 +1,56 @@
+"""Text from outside made fit for an error, a log line or a terminal: printable, bounded, one line."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+__all__ = ["bounded", "printable", "quoted"]
+
+_UNSAFE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_CUT: Final = " … "
+_SHOWN_BYTES_MAX: Final = 1024
+
+
+def printable(text: str) -> str:
+    r"""Return `text` with every character that could act on a terminal or a log escaped.
+
+    Control characters, line and paragraph separators, invisible format characters (the ones that turn the
+    direction of text among them) and bytes that are no UTF-8 become `\n`, `\t`, `\x1b`, `\u202e` and so on.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escaped(c) if unicodedata.category(c) in _UNSAFE else c for c in text)
+
+
+def quoted(text: str) -> str:
+    """Return `text` printable, bounded to 1 KiB and in double quotes, as error texts show names."""
+    return f'"{bounded(printable(text), _SHOWN_BYTES_MAX)}"'
+
+
+def bounded(text: str, bytes_max: int) -> str:
+    """Return `text` in at most `bytes_max` bytes of UTF-8, cut in the middle and marked where it was cut.
+
+    Args:
+        text: Text without unpaired surrogates (`printable` removes them).
+        bytes_max: The limit in bytes, at least 16.
+
+    Raises:
+        ValueError: `bytes_max` is below 16.
+    """
+    if bytes_max < 16:
+        raise ValueError("bytes_max must be at least 16")
+    data = text.encode()
+    if len(data) <= bytes_max:
+        return text
+    room = bytes_max - len(_CUT.encode())
+    head = data[: room - room // 2].decode(errors="ignore")
+    tail = data[len(data) - room // 2 :].decode(errors="ignore")
+    return head + _CUT + tail
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that os.fsdecode could not read
+        return f"\\x{code - 0xDC00:02x}"
+    return char.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,1 @@
+"""Contracts: one small Protocol for each thing outside, in words of the domain."""
