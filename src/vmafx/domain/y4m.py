@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Final
 
 from vmafx.domain.errors import ClipError
-from vmafx.domain.text import bounded, printable, quoted
+from vmafx.domain.text import bounded, quoted
 
 __all__ = [
     "DIMENSION_MAX",
@@ -224,11 +224,10 @@ class FrameCounter:
         self._line += data if end < 0 else data[: end + 1]
         taken = len(self._line) - before
         if not _starts_marker(self._line) or len(self._line) > MARKER_BYTES_MAX:
-            shown = bounded(printable(self._line.decode("latin-1")), 64)
             raise ClipError(
                 self._name,
-                f"{quoted(self._name)}: not Y4M: frame {self.frames + 1} does not start with FRAME "
-                f'but with "{shown}"',
+                f"{quoted(self._name)}: no whole number of frames: "
+                f"there is no FRAME line where frame {self.frames + 1} must start",
             )
         if end >= 0:
             self._line = b""
