@@ -9,29 +9,51 @@ VmafxError
 │   └── ClipError               content that cannot be scored: no Y4M, a partial frame, a mismatch
 ├── NotFiniteError              a value that is no finite number: names it
 ├── ScorerError                 a scorer run that gave no result: exit status, last stderr
+│   ├── ModelError              a model that cannot be used: names it
 │   ├── ScorerUnavailableError  no executable here can do what was asked: names the setting
 │   ├── ScoreTimeoutError       the run took longer than it may
 │   ├── BackendMismatchError    another backend than the one asked for: names both
 │   └── ReportError             a report that is missing, damaged or contradicts itself
-└── ControllerError             a call to the controller: status code, retryable or not
+├── ControllerError             a call to the controller: status code, retryable or not
+├── SpoolError                  a result that cannot be kept for later, or not be read again
+├── TokenError                  a bearer token that cannot be had, or proves nothing
+└── StoreError                  a call to a store of jobs or sessions that has no answer
+    ├── StoreUnavailableError   the store failed: the same call may succeed later
+    ├── JobNotFoundError        a job that does not exist: names it
+    ├── ForeignJobError         a job of another tenant: names it
+    ├── SessionNotFoundError    a session that is not live, or not the caller's: names it
+    ├── SubmissionConflictError an idempotency key that was used for something else: names it
+    └── QueueFullError          a tenant that has as many pending jobs as it may: names the limit
 """
 
 from __future__ import annotations
+
+from vmafx.domain.text import quoted
 
 __all__ = [
     "BackendMismatchError",
     "ClipError",
     "ConfigurationError",
     "ControllerError",
+    "ForeignJobError",
     "IllegalTransitionError",
+    "JobNotFoundError",
+    "ModelError",
     "NotFiniteError",
     "OutsideRootsError",
+    "QueueFullError",
     "ReportError",
     "ScoreTimeoutError",
     "ScorerError",
     "ScorerUnavailableError",
+    "SessionNotFoundError",
     "SourceError",
     "SourceSyntaxError",
+    "SpoolError",
+    "StoreError",
+    "StoreUnavailableError",
+    "SubmissionConflictError",
+    "TokenError",
     "VmafxError",
 ]
 
@@ -45,12 +67,30 @@ class ConfigurationError(VmafxError):
 
     Attributes:
         setting: The environment variable or option at fault, such as `VMAFX_BACKEND`.
+        problem: What is wrong with it.
+        value: The refused value; None when it is not shown.
+        others: Further settings that were found wrong at the same time; the message tells them too.
     """
 
-    def __init__(self, setting: str, problem: str) -> None:
-        super().__init__(f"{setting}: {problem}")
+    def __init__(
+        self,
+        setting: str,
+        problem: str,
+        *,
+        value: str | None = None,
+        others: tuple[ConfigurationError, ...] = (),
+    ) -> None:
+        found = f"{setting}: {problem}" if value is None else f"{setting}={quoted(value)} {problem}"
+        super().__init__("; ".join((found, *map(str, others))))
         self.setting = setting
         self.problem = problem
+        self.value = value
+        self.others = others
+
+    @property
+    def all(self) -> tuple[ConfigurationError, ...]:
+        """Every wrong setting on its own."""
+        return (ConfigurationError(self.setting, self.problem, value=self.value), *self.others)
 
 
 class IllegalTransitionError(VmafxError):
@@ -86,8 +126,8 @@ class SourceSyntaxError(SourceError):
         reason: What is wrong with the text, without the text itself.
     """
 
-    def __init__(self, source: str, reason: str) -> None:
-        super().__init__(source, reason)
+    def __init__(self, source: str, reason: str, *, subject: str = "") -> None:
+        super().__init__(source, f"{subject}: {reason}" if subject else reason)
         self.reason = reason
 
 
@@ -107,8 +147,7 @@ class NotFiniteError(VmafxError):
     """
 
     def __init__(self, name: str, value: object) -> None:
-        shown = "null" if value is None else ascii(value)[:64]
-        super().__init__(f"non-finite value for {name}: {shown}")
+        super().__init__(f"non-finite value for {name}: {_shown_value(value)}")
         self.name = name
 
 
@@ -130,6 +169,18 @@ class ScorerError(VmafxError):
         self.exit_status = exit_status
         self.stderr = stderr
         self.machine_fault = machine_fault
+
+
+class ModelError(ScorerError):
+    """A model cannot be used.
+
+    Attributes:
+        model: The model's name, as asked for.
+    """
+
+    def __init__(self, model: str, message: str) -> None:
+        super().__init__(message)
+        self.model = model
 
 
 class ScorerUnavailableError(ScorerError):
@@ -180,3 +231,99 @@ class ControllerError(VmafxError):
         self.code = code
         self.message = message
         self.retryable = retryable
+
+
+class SpoolError(VmafxError):
+    """A result cannot be kept for later, or what was kept cannot be read; says where it should lie."""
+
+
+class TokenError(VmafxError):
+    """A bearer token cannot be had, or one that was shown proves nothing; never tells what it holds.
+
+    Attributes:
+        code: The name of the gRPC status code to refuse with, such as `UNAUTHENTICATED`.
+    """
+
+    def __init__(self, message: str, *, code: str = "UNAUTHENTICATED") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class StoreError(VmafxError):
+    """A call to a store of jobs or sessions has no answer; unless a class says otherwise nothing changed."""
+
+
+class StoreUnavailableError(StoreError):
+    """The store could not be reached, or could not read or write; the same call may succeed later.
+
+    Whether it took effect is unknown; making it again is safe.
+    """
+
+
+class JobNotFoundError(StoreError):
+    """There is no such job.
+
+    Attributes:
+        job_id: The id, as the caller gave it.
+    """
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"job {quoted(job_id)} not found")
+        self.job_id = job_id
+
+
+class ForeignJobError(StoreError):
+    """The job is another tenant's; the message names neither.
+
+    Attributes:
+        job_id: The id, as the caller gave it.
+    """
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__("resource belongs to another tenant")
+        self.job_id = job_id
+
+
+class SessionNotFoundError(StoreError):
+    """The session is unknown, no longer live, another tenant's, or its secret is wrong.
+
+    Attributes:
+        session_id: The session's id, as the caller gave it.
+    """
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"invalid session for node {quoted(session_id)}")
+        self.session_id = session_id
+
+
+class SubmissionConflictError(StoreError):
+    """An idempotency key was used before, for a submission that asked for something else.
+
+    Attributes:
+        key: The idempotency key.
+    """
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"idempotency key {quoted(key)} was used for another submission")
+        self.key = key
+
+
+class QueueFullError(StoreError):
+    """The tenant has as many pending jobs as it may.
+
+    Attributes:
+        pending_max: The limit.
+    """
+
+    def __init__(self, pending_max: int) -> None:
+        super().__init__(f"the tenant has {pending_max} pending jobs, which is the limit")
+        self.pending_max = pending_max
+
+
+def _shown_value(value: object) -> str:
+    if value is None:
+        return "null"
+    try:
+        return ascii(value)[:64]
+    except ValueError:
+        return "an integer of more digits than Python prints"

@@ -22,7 +22,7 @@ class Command:
 
     Attributes:
         argv: The program's absolute path and its arguments.
-        environment: The whole environment of the child.
+        environment: The whole environment of the child, but for `VMAFX_RUN_ID`, which holds `run_id`.
         descriptors: The child's descriptor number (3 or more) to ours, which stays open and ours.
         listeners: The child's descriptor number (3 or more) to what takes the bytes written there; 2 also
             hears standard error.

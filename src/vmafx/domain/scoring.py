@@ -162,7 +162,7 @@ class ScoreResult:
         frame_scores: The frames' scores in order; None when they were not asked for.
 
     Raises:
-        NotFiniteError: The score or a feature is no finite number; names it.
+        NotFiniteError: The score or a feature, pooled or of a frame, is no finite number; names it.
     """
 
     score: float
@@ -177,6 +177,10 @@ class ScoreResult:
         finite("score", self.score)
         for name, value in self.features.items():
             finite(f"feature {name}", value)
+        for frame in self.frame_scores or ():
+            for name, value in (("score", frame.score), *frame.features.items()):
+                if type(value) is not float or not math.isfinite(value):  # names are made for bad ones only
+                    finite(f"{name} of frame {frame.frame}", value)
 
 
 class Retry(Enum):

@@ -32,7 +32,7 @@ def bounded(text: str, bytes_max: int) -> str:
     """Return `text` in at most `bytes_max` bytes of UTF-8, cut in the middle and marked where it was cut.
 
     Args:
-        text: Text without unpaired surrogates (`printable` removes them).
+        text: Any text; unpaired surrogates, which are no UTF-8, are escaped first.
         bytes_max: The limit in bytes, at least 16.
 
     Raises:
@@ -40,9 +40,9 @@ def bounded(text: str, bytes_max: int) -> str:
     """
     if bytes_max < 16:
         raise ValueError("bytes_max must be at least 16")
-    data = text.encode()
+    data = text.encode(errors="backslashreplace")
     if len(data) <= bytes_max:
-        return text
+        return data.decode()
     room = bytes_max - len(_CUT.encode())
     head = data[: room - room // 2].decode(errors="ignore")
     tail = data[len(data) - room // 2 :].decode(errors="ignore")

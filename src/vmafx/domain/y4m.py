@@ -194,9 +194,9 @@ class FrameCounter:
         """Pass over the next `count` bytes, which belong to a picture.
 
         Raises:
-            ValueError: `count` is above `skippable`.
+            ValueError: `count` is negative or above `skippable`.
         """
-        if count > self.skippable:
+        if not 0 <= count <= self.skippable:
             raise ValueError("only bytes of a picture may be skipped")
         self.skippable -= count
         if count and not self.skippable:

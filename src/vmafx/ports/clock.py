@@ -28,6 +28,9 @@ class Clock(Protocol):
 
         Args:
             seconds: How long, in seconds; finite.
+
+        Raises:
+            ValueError: `seconds` is not finite.
         """
         ...
 
@@ -38,6 +41,7 @@ class Clock(Protocol):
             seconds: The limit in seconds; None sets none; 0 or less ends the body at its first wait.
 
         Raises:
+            ValueError: On entering the context: `seconds` is not finite.
             TimeoutError: On leaving the context, when the limit ended the body. A cancellation from outside
                 stays a cancellation.
         """

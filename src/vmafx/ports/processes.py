@@ -22,6 +22,10 @@ class Child(Protocol):
         """Return how the process ended, once it has and everything it wrote was heard; may be called again.
 
         Cancellation leaves the process running: leaving its context ends it.
+
+        Raises:
+            ScorerError: The program could not be started after all, or how it ended cannot be known;
+                `machine_fault` is set.
         """
         ...
 
@@ -40,6 +44,7 @@ class Processes(Protocol):
             command: What to start.
 
         Raises:
-            ScorerError: On entry, when it cannot be started; `machine_fault` is set.
+            ScorerError: On entry, when it cannot be started; `machine_fault` is set. What only the start
+                itself can show (an executable for another machine) may come from `wait` instead.
         """
         ...
