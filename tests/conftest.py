@@ -1,0 +1,35 @@
+"""What every test may use: virtual time on a marker, the clock that goes with it, hypothesis profiles."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+
+import pytest
+from hypothesis import settings
+
+from vmafx.adapters.fakes.clock import VirtualClock
+from vmafx.adapters.fakes.loop import VirtualTimeLoop
+
+pytest_plugins = ["tests.plugins.ci_skips"]
+
+settings.register_profile("vmafx", deadline=None, derandomize=False, print_blob=True)
+settings.register_profile("ci", settings.get_profile("vmafx"), max_examples=200)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "vmafx"))
+
+
+def pytest_asyncio_loop_factories(
+    item: pytest.Item,
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Tests marked `virtual_time` run on a virtual-time loop, all others on an ordinary one."""
+    if item.get_closest_marker("virtual_time"):
+        return {"virtual": VirtualTimeLoop}
+    return {"ordinary": asyncio.new_event_loop}
+
+
+@pytest.fixture
+async def clock() -> VirtualClock:
+    """The clock of the virtual-time loop; on an ordinary loop, one that is moved by hand."""
+    loop = asyncio.get_running_loop()
+    return loop.clock if isinstance(loop, VirtualTimeLoop) else VirtualClock()
