@@ -10,14 +10,286 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from vmafx.adapters.fakes.clock import VirtualClock as VirtualClock
+    from vmafx.adapters.fakes.clock import VirtualTimeError as VirtualTimeError
+    from vmafx.adapters.fakes.controller import ControllerMode as ControllerMode
+    from vmafx.adapters.fakes.controller import FakeController as FakeController
+    from vmafx.adapters.fakes.controller_faults import Delay as Delay
+    from vmafx.adapters.fakes.controller_faults import Fail as Fail
+    from vmafx.adapters.fakes.controller_faults import Hang as Hang
+    from vmafx.adapters.fakes.controller_faults import LoseAnswer as LoseAnswer
+    from vmafx.adapters.fakes.controller_faults import SeededFaults as SeededFaults
+    from vmafx.adapters.fakes.controller_faults import Substitute as Substitute
+    from vmafx.adapters.fakes.loop import VirtualTimeLoop as VirtualTimeLoop
+    from vmafx.adapters.fakes.loop import run_virtual as run_virtual
+    from vmafx.adapters.fakes.scorer import EndedRun as EndedRun
+    from vmafx.adapters.fakes.scorer import FakeRun as FakeRun
+    from vmafx.adapters.fakes.scorer import FakeScorer as FakeScorer
+    from vmafx.adapters.fakes.sources import FakeSource as FakeSource
+    from vmafx.adapters.fakes.sources import FakeSources as FakeSources
+    from vmafx.app.container.score import open_scorer as open_scorer
+    from vmafx.app.settings.scorer import ScorerSettings as ScorerSettings
+    from vmafx.domain.errors import BackendMismatchError as BackendMismatchError
+    from vmafx.domain.errors import ClipError as ClipError
+    from vmafx.domain.errors import ConfigurationError as ConfigurationError
+    from vmafx.domain.errors import ControllerError as ControllerError
+    from vmafx.domain.errors import ForeignJobError as ForeignJobError
+    from vmafx.domain.errors import IllegalTransitionError as IllegalTransitionError
+    from vmafx.domain.errors import JobNotFoundError as JobNotFoundError
+    from vmafx.domain.errors import ModelError as ModelError
+    from vmafx.domain.errors import NotFiniteError as NotFiniteError
+    from vmafx.domain.errors import OutsideRootsError as OutsideRootsError
+    from vmafx.domain.errors import QueueFullError as QueueFullError
+    from vmafx.domain.errors import ReportError as ReportError
+    from vmafx.domain.errors import ScorerError as ScorerError
+    from vmafx.domain.errors import ScorerUnavailableError as ScorerUnavailableError
+    from vmafx.domain.errors import ScoreTimeoutError as ScoreTimeoutError
+    from vmafx.domain.errors import SessionNotFoundError as SessionNotFoundError
+    from vmafx.domain.errors import SourceError as SourceError
+    from vmafx.domain.errors import SourceSyntaxError as SourceSyntaxError
+    from vmafx.domain.errors import SpoolError as SpoolError
+    from vmafx.domain.errors import StoreError as StoreError
+    from vmafx.domain.errors import StoreUnavailableError as StoreUnavailableError
+    from vmafx.domain.errors import SubmissionConflictError as SubmissionConflictError
+    from vmafx.domain.errors import TokenError as TokenError
     from vmafx.domain.errors import VmafxError as VmafxError
+    from vmafx.domain.job import Job as Job
+    from vmafx.domain.job import JobId as JobId
+    from vmafx.domain.job import JobResult as JobResult
+    from vmafx.domain.job import JobSpec as JobSpec
+    from vmafx.domain.job import JobStatus as JobStatus
+    from vmafx.domain.job import NodeName as NodeName
+    from vmafx.domain.job import SessionId as SessionId
+    from vmafx.domain.lease import Heartbeat as Heartbeat
+    from vmafx.domain.lease import LeasePolicy as LeasePolicy
+    from vmafx.domain.nodesession import Capability as Capability
+    from vmafx.domain.nodesession import InstanceId as InstanceId
+    from vmafx.domain.report import Partial as Partial
+    from vmafx.domain.report import Report as Report
+    from vmafx.domain.roots import ResolvedSource as ResolvedSource
+    from vmafx.domain.roots import ScoringRoots as ScoringRoots
+    from vmafx.domain.scoring import Backend as Backend
+    from vmafx.domain.scoring import Clip as Clip
+    from vmafx.domain.scoring import ClipDescriptor as ClipDescriptor
+    from vmafx.domain.scoring import ClipFile as ClipFile
+    from vmafx.domain.scoring import Failure as Failure
+    from vmafx.domain.scoring import FrameScore as FrameScore
+    from vmafx.domain.scoring import LengthMismatch as LengthMismatch
+    from vmafx.domain.scoring import Retry as Retry
+    from vmafx.domain.scoring import ScoreRequest as ScoreRequest
+    from vmafx.domain.scoring import ScoreResult as ScoreResult
+    from vmafx.domain.session_state import Session as Session
+    from vmafx.domain.source import SourceKind as SourceKind
+    from vmafx.domain.source import SourceRef as SourceRef
+    from vmafx.ports.clock import Clock as Clock
+    from vmafx.ports.controller import Assignment as Assignment
+    from vmafx.ports.controller import Controller as Controller
+    from vmafx.ports.controller import HeartbeatAnswer as HeartbeatAnswer
+    from vmafx.ports.controller import NodeIdentity as NodeIdentity
+    from vmafx.ports.controller import Registration as Registration
+    from vmafx.ports.scorer import Progress as Progress
+    from vmafx.ports.scorer import Scorer as Scorer
+    from vmafx.ports.sources import SourceStore as SourceStore
 
-__all__ = ["VmafxError", "__version__"]
+__all__ = [
+    "Assignment",
+    "Backend",
+    "BackendMismatchError",
+    "Capability",
+    "Clip",
+    "ClipDescriptor",
+    "ClipError",
+    "ClipFile",
+    "Clock",
+    "ConfigurationError",
+    "Controller",
+    "ControllerError",
+    "ControllerMode",
+    "Delay",
+    "EndedRun",
+    "Fail",
+    "Failure",
+    "FakeController",
+    "FakeRun",
+    "FakeScorer",
+    "FakeSource",
+    "FakeSources",
+    "ForeignJobError",
+    "FrameScore",
+    "Hang",
+    "Heartbeat",
+    "HeartbeatAnswer",
+    "IllegalTransitionError",
+    "InstanceId",
+    "Job",
+    "JobId",
+    "JobNotFoundError",
+    "JobResult",
+    "JobSpec",
+    "JobStatus",
+    "LeasePolicy",
+    "LengthMismatch",
+    "LoseAnswer",
+    "ModelError",
+    "NodeIdentity",
+    "NodeName",
+    "NotFiniteError",
+    "OutsideRootsError",
+    "Partial",
+    "Progress",
+    "QueueFullError",
+    "Registration",
+    "Report",
+    "ReportError",
+    "ResolvedSource",
+    "Retry",
+    "ScoreRequest",
+    "ScoreResult",
+    "ScoreTimeoutError",
+    "Scorer",
+    "ScorerError",
+    "ScorerSettings",
+    "ScorerUnavailableError",
+    "ScoringRoots",
+    "SeededFaults",
+    "Session",
+    "SessionId",
+    "SessionNotFoundError",
+    "SourceError",
+    "SourceKind",
+    "SourceRef",
+    "SourceStore",
+    "SourceSyntaxError",
+    "SpoolError",
+    "StoreError",
+    "StoreUnavailableError",
+    "SubmissionConflictError",
+    "Substitute",
+    "TokenError",
+    "VirtualClock",
+    "VirtualTimeError",
+    "VirtualTimeLoop",
+    "VmafxError",
+    "__version__",
+    "open_scorer",
+    "run_virtual",
+]
 
 __version__ = "0.1.0"
 
 _HOMES: Final = {
-    "vmafx.domain.errors": ("VmafxError",),
+    "vmafx.adapters.fakes.clock": (
+        "VirtualClock",
+        "VirtualTimeError",
+    ),
+    "vmafx.adapters.fakes.controller": (
+        "ControllerMode",
+        "FakeController",
+    ),
+    "vmafx.adapters.fakes.controller_faults": (
+        "Delay",
+        "Fail",
+        "Hang",
+        "LoseAnswer",
+        "SeededFaults",
+        "Substitute",
+    ),
+    "vmafx.adapters.fakes.loop": (
+        "VirtualTimeLoop",
+        "run_virtual",
+    ),
+    "vmafx.adapters.fakes.scorer": (
+        "EndedRun",
+        "FakeRun",
+        "FakeScorer",
+    ),
+    "vmafx.adapters.fakes.sources": (
+        "FakeSource",
+        "FakeSources",
+    ),
+    "vmafx.app.container.score": ("open_scorer",),
+    "vmafx.app.settings.scorer": ("ScorerSettings",),
+    "vmafx.domain.errors": (
+        "BackendMismatchError",
+        "ClipError",
+        "ConfigurationError",
+        "ControllerError",
+        "ForeignJobError",
+        "IllegalTransitionError",
+        "JobNotFoundError",
+        "ModelError",
+        "NotFiniteError",
+        "OutsideRootsError",
+        "QueueFullError",
+        "ReportError",
+        "ScoreTimeoutError",
+        "ScorerError",
+        "ScorerUnavailableError",
+        "SessionNotFoundError",
+        "SourceError",
+        "SourceSyntaxError",
+        "SpoolError",
+        "StoreError",
+        "StoreUnavailableError",
+        "SubmissionConflictError",
+        "TokenError",
+        "VmafxError",
+    ),
+    "vmafx.domain.job": (
+        "Job",
+        "JobId",
+        "JobResult",
+        "JobSpec",
+        "JobStatus",
+        "NodeName",
+        "SessionId",
+    ),
+    "vmafx.domain.lease": (
+        "Heartbeat",
+        "LeasePolicy",
+    ),
+    "vmafx.domain.nodesession": (
+        "Capability",
+        "InstanceId",
+    ),
+    "vmafx.domain.report": (
+        "Partial",
+        "Report",
+    ),
+    "vmafx.domain.roots": (
+        "ResolvedSource",
+        "ScoringRoots",
+    ),
+    "vmafx.domain.scoring": (
+        "Backend",
+        "Clip",
+        "ClipDescriptor",
+        "ClipFile",
+        "Failure",
+        "FrameScore",
+        "LengthMismatch",
+        "Retry",
+        "ScoreRequest",
+        "ScoreResult",
+    ),
+    "vmafx.domain.session_state": ("Session",),
+    "vmafx.domain.source": (
+        "SourceKind",
+        "SourceRef",
+    ),
+    "vmafx.ports.clock": ("Clock",),
+    "vmafx.ports.controller": (
+        "Assignment",
+        "Controller",
+        "HeartbeatAnswer",
+        "NodeIdentity",
+        "Registration",
+    ),
+    "vmafx.ports.scorer": (
+        "Progress",
+        "Scorer",
+    ),
+    "vmafx.ports.sources": ("SourceStore",),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 

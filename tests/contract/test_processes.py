@@ -23,7 +23,6 @@ from tests.children import (
     python,
     run_id,
     shell,
-    until,
 )
 from vmafx.adapters.clock.system import SystemClock
 from vmafx.adapters.processes import Launcher, PosixProcesses
@@ -388,13 +387,11 @@ async def test_processes_that_keep_forking_are_killed(processes, how):
 
 async def test_other_processes_are_left_alone(processes):
     run = run_id()
-    bystanders = [
-        os.posix_spawn("/bin/sleep", ["sleep", "300"], {"VMAFX_RUN_ID": name}, setsid=True)
-        for name in (run + "0", run[:-1], "", "x" + run)
-    ]
-    until(lambda: not any(gone(pid) for pid in bystanders))
+    bystanders = []
     async with asyncio.timeout(GUARD_S), processes.running(shell("sleep 300 & sleep 300", run=run)):
-        pass
+        for name in (run + "0", run[:-1], "", "x" + run):
+            environment = {"VMAFX_RUN_ID": name, "OTHER": f"VMAFX_RUN_ID={run}"}
+            bystanders.append(os.posix_spawn("/bin/sleep", ["sleep", "300"], environment, setsid=True))
     assert not any(gone(pid) for pid in bystanders)
     for pid in bystanders:
         os.kill(pid, signal.SIGKILL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -27,8 +28,12 @@ class SystemClock:
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait on the running loop's timer."""
-        await asyncio.sleep(max(seconds, 0.0))
+        """Wait on the running loop's timer.
+
+        Raises:
+            ValueError: `seconds` is not finite.
+        """
+        await asyncio.sleep(max(_finite(seconds), 0.0))
 
     @asynccontextmanager
     async def timeout(self, seconds: float | None) -> AsyncGenerator[None, None]:
@@ -36,9 +41,18 @@ class SystemClock:
 
         Yields:
             Nothing; the body runs under the limit.
+
+        Raises:
+            ValueError: `seconds` is not finite.
         """
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(None if seconds is None else _finite(seconds)):
             yield
+
+
+def _finite(seconds: float) -> float:
+    if not math.isfinite(seconds):
+        raise ValueError(f"{seconds} is no time in seconds")
+    return seconds
 
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""Settings: the environment read once, refused by name when it cannot be honoured."""
+"""Settings: the environment read once, into frozen values; every refusal names its variable."""

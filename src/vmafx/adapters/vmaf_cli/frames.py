@@ -1,0 +1,237 @@
+"""The two clips of a run: opened, comparable, counted, and still the same afterwards (ADR 0006)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+from vmafx.adapters.vmaf_cli.faults import is_machine_fault
+from vmafx.domain.errors import ClipError
+from vmafx.domain.scoring import Clip, ClipDescriptor, ClipFile, LengthMismatch
+from vmafx.domain.text import quoted
+from vmafx.domain.y4m import (
+    HEADER_BYTES_MAX,
+    MARKER_BYTES_MAX,
+    FrameCounter,
+    Y4mHeader,
+    check_comparable,
+    parse_header,
+)
+
+__all__ = ["OpenClip", "OpenPair", "check_unchanged", "open_pair"]
+
+_OPEN_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenClip:
+    """A clip that was opened and looked at.
+
+    Attributes:
+        clip: The clip as it was asked for.
+        descriptor: A descriptor of our own.
+        stamp: Device, inode, size in bytes and time of change in nanoseconds at that moment.
+        header: What its header says.
+        frames: How many whole frames it has; 0 before they are counted.
+    """
+
+    clip: Clip
+    descriptor: int
+    stamp: tuple[int, int, int, int]
+    header: Y4mHeader
+    frames: int = 0
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        os.close(self.descriptor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenPair:
+    """Two clips that can be compared.
+
+    Attributes:
+        reference: The reference.
+        distorted: The distorted clip.
+        frames: How many frames of each are compared.
+    """
+
+    reference: OpenClip
+    distorted: OpenClip
+    frames: int
+
+    @property
+    def same_length(self) -> bool:
+        """Whether both have the same number of frames."""
+        return self.reference.frames == self.distorted.frames
+
+    def close(self) -> None:
+        """Close both."""
+        self.reference.close()
+        self.distorted.close()
+
+
+def open_pair(
+    reference: Clip,
+    distorted: Clip,
+    *,
+    length_mismatch: LengthMismatch,
+    check: Callable[[], None] = lambda: None,
+) -> OpenPair:
+    """Open both clips, compare their headers and count their frames; blocks.
+
+    Args:
+        reference: The reference.
+        distorted: The distorted clip.
+        length_mismatch: What happens when they have different numbers of frames.
+        check: Called once per frame; ends the counting by raising.
+
+    Raises:
+        ClipError: A clip cannot be opened or read, is not a regular file, no Y4M, damaged, or holds no frame
+            or a partial one; or the two cannot be compared.
+        OSError: This process or this machine is out of something.
+    """
+    ref = _open(reference)
+    try:
+        dis = _open(distorted)
+        try:
+            return _counted(ref, dis, length_mismatch, check)
+        except BaseException:
+            dis.close()
+            raise
+    except BaseException:
+        ref.close()
+        raise
+
+
+def check_unchanged(pair: OpenPair) -> None:
+    """Check that both clips are what they were when they were opened; blocks.
+
+    Raises:
+        ClipError: One was written to, touched, truncated, replaced or removed in the meantime.
+    """
+    for opened in (pair.reference, pair.distorted):
+        if _change(opened) is not None:
+            name = opened.clip.name
+            raise ClipError(name, f"{quoted(name)}: changed while it was being scored: {_change(opened)}")
+
+
+def _counted(ref: OpenClip, dis: OpenClip, rule: LengthMismatch, check: Callable[[], None]) -> OpenPair:
+    check_comparable((ref.clip.name, ref.header), (dis.clip.name, dis.header))
+    ref, dis = _with_frames(ref, check), _with_frames(dis, check)
+    if ref.frames != dis.frames and rule is LengthMismatch.FAIL:
+        raise ClipError(
+            dis.clip.name,
+            f"different numbers of frames: reference {quoted(ref.clip.name)} has {ref.frames}, "
+            f"distorted {quoted(dis.clip.name)} has {dis.frames}",
+        )
+    return OpenPair(reference=ref, distorted=dis, frames=min(ref.frames, dis.frames))
+
+
+def _open(clip: Clip) -> OpenClip:
+    try:
+        descriptor = os.dup(clip.descriptor) if isinstance(clip, ClipDescriptor) else _open_path(clip)
+    except (OSError, ValueError) as error:
+        _refuse_unreadable(clip, error)
+    try:
+        status = os.fstat(descriptor)
+        _refuse_irregular(clip, status.st_mode)
+        header = parse_header(_head(clip, descriptor), name=clip.name)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return OpenClip(clip=clip, descriptor=descriptor, stamp=_stamp(status), header=header)
+
+
+def _open_path(clip: ClipFile) -> int:
+    if not clip.path.startswith("/"):
+        raise ClipError(clip.name, f"{quoted(clip.name)}: not an absolute path")
+    # Opening some devices acts on them, so the kind is looked at before, and again on what was opened.
+    _refuse_irregular(clip, Path(clip.path).stat().st_mode)
+    return os.open(clip.path, _OPEN_FLAGS)
+
+
+def _with_frames(opened: OpenClip, check: Callable[[], None]) -> OpenClip:
+    try:
+        frames = _count(opened, check)
+    except OSError as error:
+        _refuse_unreadable(opened.clip, error)
+    return OpenClip(
+        clip=opened.clip,
+        descriptor=opened.descriptor,
+        stamp=opened.stamp,
+        header=opened.header,
+        frames=frames,
+    )
+
+
+def _count(opened: OpenClip, check: Callable[[], None]) -> int:
+    """Read the marker lines only; pictures are passed over as far as the file has them."""
+    counter = FrameCounter(opened.header, name=opened.clip.name)
+    offset, size = opened.header.header_bytes, opened.stamp[2]
+    while True:
+        check()
+        step = min(counter.skippable, max(size - offset, 0))
+        counter.skip(step)
+        offset += step
+        data = os.pread(opened.descriptor, MARKER_BYTES_MAX, offset)
+        if not data:
+            return counter.finish()
+        counter.feed(data)
+        offset += len(data)
+
+
+def _head(clip: Clip, descriptor: int) -> bytes:
+    head = b""
+    try:
+        while len(head) < HEADER_BYTES_MAX:
+            data = os.pread(descriptor, HEADER_BYTES_MAX - len(head), len(head))
+            if not data:
+                break
+            head += data
+    except OSError as error:
+        _refuse_unreadable(clip, error)
+    return head
+
+
+def _change(opened: OpenClip) -> str | None:
+    try:
+        now = os.fstat(opened.descriptor)
+        there = Path(opened.clip.path).stat() if isinstance(opened.clip, ClipFile) else now
+    except OSError as error:
+        return error.strerror or str(error)
+    if (there.st_dev, there.st_ino) != opened.stamp[:2]:
+        return "another file took its place"
+    if now.st_size != opened.stamp[2]:
+        return f"its size went from {opened.stamp[2]} to {now.st_size} bytes"
+    return None if _stamp(now) == opened.stamp else "it was written to"
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _refuse_irregular(clip: Clip, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        kind = next((kind for is_kind, kind in _KINDS if is_kind(mode)), "something else")
+        raise ClipError(clip.name, f"{quoted(clip.name)}: {kind}, not a regular file")
+
+
+_KINDS: Final = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a pipe (write the clip to a file first)"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def _refuse_unreadable(clip: Clip, error: OSError | ValueError) -> NoReturn:
+    if is_machine_fault(error):
+        raise error
+    problem = (error.strerror or str(error)) if isinstance(error, OSError) else "not a path"
+    raise ClipError(clip.name, f"{quoted(clip.name)}: cannot be read: {problem}") from error

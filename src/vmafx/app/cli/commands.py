@@ -1,0 +1,186 @@
+"""The command line of `vmafx`: what may be written, and which command it asks for."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Mapping, Sequence
+from typing import Final, cast
+
+import click
+from click.shell_completion import ShellComplete, get_completion_class
+
+from vmafx import __version__
+from vmafx.app.cli.arguments import Arguments, CompletionArguments, DoctorArguments, ScoreArguments
+from vmafx.app.cli.exits import FAILED, OK, USAGE
+from vmafx.app.cli.streams import say, write_out
+from vmafx.domain.scoring import SUBSAMPLE_MAX, THREADS_MAX, Backend
+from vmafx.domain.text import printable
+
+__all__ = ["execute"]
+
+COMPLETE_VARIABLE: Final = "_VMAFX_COMPLETE"
+
+
+def execute(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run the command that the arguments ask for and return its exit code.
+
+    Args:
+        arguments: The command line without the program's name.
+        environment: The settings.
+
+    Raises:
+        VmafxError: The command failed.
+        OutputError: The answer could not be written.
+        ReaderGoneError: Nobody reads the answer.
+        InterruptedRunError: A signal ended the command.
+    """
+    asked = _parse(arguments)
+    match asked:
+        case ScoreArguments():
+            from vmafx.app.cli.score import score  # noqa: PLC0415 - --help and completion must start fast
+
+            return score(asked, environment)
+        case DoctorArguments():
+            from vmafx.app.cli.doctor import doctor  # noqa: PLC0415 - the same
+
+            return doctor(asked, environment)
+        case CompletionArguments():
+            write_out(_completion_script(asked.shell))
+            return OK
+        case int():
+            return asked
+
+
+def _parse(arguments: Sequence[str]) -> Arguments | int:
+    """The command asked for, or the exit code where click has already given the answer."""
+    said = io.BytesIO()
+    text_of_said = io.TextIOWrapper(said, encoding="utf-8", errors="replace", write_through=True)
+    with contextlib.redirect_stdout(text_of_said):  # goes the same guarded way as every answer
+        asked = _asked(arguments)
+    text = said.getvalue().decode("utf-8", "replace")
+    if text:
+        write_out(text)
+    return asked
+
+
+def _asked(arguments: Sequence[str]) -> Arguments | int:
+    try:
+        return cast(
+            "Arguments | int",
+            vmafx.main(list(arguments), "vmafx", COMPLETE_VARIABLE, standalone_mode=False),
+        )
+    except click.ClickException as error:
+        say(_told(error))
+        return USAGE
+    except SystemExit as end:  # how click ends a completion
+        return end.code if isinstance(end.code, int) else FAILED
+
+
+def _told(error: click.ClickException) -> str:
+    """What a usage error says; click's own way would drop escape sequences instead of showing them."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return error.format_message()
+    lines = [f"vmafx: {printable(error.format_message())}"]
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        lines.insert(0, error.ctx.get_usage())
+        lines.append(f"Try '{error.ctx.command_path} --help' for help.")
+    return "\n".join(lines)
+
+
+def _completion_script(shell: str) -> str:
+    complete = get_completion_class(shell)
+    if complete is None:
+        raise LookupError(shell)
+    # bash's own version would ask a bash for its version first
+    return ShellComplete.source(complete(vmafx, {}, "vmafx", COMPLETE_VARIABLE)) + "\n"
+
+
+def _named(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
+    if not name:
+        raise click.BadParameter("the name of a clip is empty")
+    return name
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="vmafx", message="%(prog)s %(version)s")
+def vmafx() -> None:
+    """Score how close a distorted video is to its reference, with VMAF."""
+
+
+@vmafx.command(name="score")
+@click.argument("reference", metavar="REF", type=click.Path(), callback=_named)
+@click.argument("distorted", metavar="DIS", type=click.Path(), callback=_named)
+@click.option("--model", metavar="NAME", help="Model name, such as vmaf_v0.6.1 (VMAFX_DEFAULT_MODEL).")
+@click.option(
+    "--threads",
+    type=click.IntRange(1, THREADS_MAX),
+    metavar="N",
+    help="Threads of the scorer (VMAFX_SCORE_THREADS).",
+)
+@click.option(
+    "--subsample",
+    type=click.IntRange(1, SUBSAMPLE_MAX),
+    metavar="N",
+    default=1,
+    help="Score every Nth frame only.",
+)
+@click.option(
+    "--backend",
+    type=click.Choice([backend.value for backend in Backend]),
+    help="What must score (VMAFX_BACKEND).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON, with every digit.")
+@click.option("--frames", is_flag=True, help="Show the score of every frame too.")
+@click.option("--features", is_flag=True, help="Show the pooled features too.")
+def score_command(  # noqa: PLR0913 - one parameter for each option
+    *,
+    reference: str,
+    distorted: str,
+    model: str | None,
+    threads: int | None,
+    subsample: int,
+    backend: str | None,
+    as_json: bool,
+    frames: bool,
+    features: bool,
+) -> ScoreArguments:
+    """Score the Y4M clip DIS against the Y4M clip REF.
+
+    Both need the same size, format and number of frames. The score goes to standard output, everything else
+    to standard error.
+
+    Exit status: 0 scored, 1 failed, 2 wrong usage or settings, 130 or 143 interrupted.
+    """
+    return ScoreArguments(
+        reference=reference,
+        distorted=distorted,
+        model=model,
+        threads=threads,
+        subsample=subsample,
+        backend=None if backend is None else Backend(backend),
+        as_json=as_json,
+        frames=frames,
+        features=features,
+    )
+
+
+@vmafx.command(name="doctor")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def doctor_command(*, as_json: bool) -> DoctorArguments:
+    """Show what this machine can do, and what to do about each missing thing.
+
+    Exit status: 0 it can score, 1 it cannot, 2 wrong usage or settings.
+    """
+    return DoctorArguments(as_json=as_json)
+
+
+@vmafx.command(name="completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(*, shell: str) -> CompletionArguments:
+    """Print the script that completes vmafx in a SHELL.
+
+    For bash: eval "$(vmafx completion bash)" in ~/.bashrc; the same with zsh in ~/.zshrc. For fish:
+    vmafx completion fish > ~/.config/fish/completions/vmafx.fish
+    """
+    return CompletionArguments(shell=shell)

@@ -1,0 +1,54 @@
+"""Log lines of a command: on standard error, from the level that the user asked for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from vmafx.app.cli.streams import say
+from vmafx.domain.text import printable
+
+__all__ = ["log_to_stderr"]
+
+_LEVELS: Final[Mapping[str, int]] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+
+@contextmanager
+def log_to_stderr(environment: Mapping[str, str]) -> Generator[None]:
+    """Show what vmafx logs while the body runs: warnings, or what `VMAFX_LOG_LEVEL` says.
+
+    Args:
+        environment: The settings.
+    """
+    level = _LEVELS.get(environment.get("VMAFX_LOG_LEVEL", "").strip().lower(), logging.WARNING)
+    logger, handler = logging.getLogger("vmafx"), _Lines()
+    before, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(level)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+        logger.propagate = propagate
+
+
+class _Lines(logging.Handler):
+    """One line for each record, its further fields behind the message."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields = {key: value for key, value in vars(record).items() if key not in _ORDINARY}
+        words = [f"{key}={value}" for key, value in fields.items() if value is not None]
+        message = printable(" ".join([record.getMessage(), *words]))
+        say(f"vmafx: {record.levelname.lower()}: {message}")
+
+
+_ORDINARY: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}

@@ -1,0 +1,139 @@
+"""The grammar of values in the environment: trimmed, empty means unset, booleans and durations as in Go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from enum import Enum
+from typing import Final, TypeVar
+
+from vmafx.domain.errors import ConfigurationError
+
+__all__ = ["EnvironmentReader", "boolean", "choice", "duration_s", "integer"]
+
+Value = TypeVar("Value")
+Choice = TypeVar("Choice", bound=Enum)
+
+
+class EnvironmentReader:
+    """Reads variables one by one and keeps what is wrong with them, to be told all at once."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self._problems: list[ConfigurationError] = []
+
+    def text(self, name: str) -> str | None:
+        """Return the trimmed value of a variable; None when it is unset or empty."""
+        return self._environment.get(name, "").strip() or None
+
+    def value(self, name: str, parse: Callable[[str, str], Value], default: Value) -> Value:
+        """Return the parsed value of a variable, or `default` when it is unset, empty or wrong.
+
+        Args:
+            name: The variable.
+            parse: Takes the variable's name and its trimmed value; refuses with `ConfigurationError`.
+            default: The value otherwise.
+        """
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            return parse(name, text)
+        except ConfigurationError as problem:
+            self._problems.append(problem)
+            return default
+
+    def finish(self) -> None:
+        """End the reading.
+
+        Raises:
+            ConfigurationError: At least one variable was wrong; the others are told in `others`.
+        """
+        if self._problems:
+            first, *others = self._problems
+            raise ConfigurationError(first.setting, first.problem, value=first.value, others=tuple(others))
+
+
+def boolean(name: str, text: str) -> bool:
+    """Return the boolean that `text` stands for.
+
+    Raises:
+        ConfigurationError: It is none of `1 t T TRUE true True 0 f F FALSE false False`.
+    """
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ConfigurationError(name, "is not a boolean", value=text)
+
+
+def duration_s(name: str, text: str) -> float:
+    """Return a duration such as `300ms`, `1.5s` or `1h30m` in seconds; only `0` may go without a unit.
+
+    Raises:
+        ConfigurationError: It is no duration, or below 0.
+    """
+    match = _DURATION.fullmatch(text) if len(text) <= _TEXT_MAX else None
+    if match is None and text != "0":
+        raise ConfigurationError(name, "is not a duration (examples: 500ms, 10s)", value=text)
+    seconds = sum(
+        (Decimal(number) * _UNITS_S[unit] for number, unit in _PART.findall(text)), start=Decimal(0)
+    )
+    if seconds > _DURATION_MAX_S:
+        raise ConfigurationError(name, "is not a duration (examples: 500ms, 10s)", value=text)
+    if text.startswith("-") and seconds:
+        raise ConfigurationError(name, "must not be negative", value=text)
+    return float(seconds)
+
+
+def integer(lowest: int, highest: int) -> Callable[[str, str], int]:
+    """Return a parser of whole numbers from `lowest` to `highest`."""
+
+    def parse(name: str, text: str) -> int:
+        number = int(text) if _INTEGER.fullmatch(text) else None
+        if number is None or not lowest <= number <= highest:
+            raise ConfigurationError(name, f"must be an integer from {lowest} to {highest}", value=text)
+        return number
+
+    return parse
+
+
+def choice(kind: type[Choice], problem: str) -> Callable[[str, str], Choice]:
+    """Return a parser of the values of an enum of words; case matters.
+
+    Args:
+        kind: The enum.
+        problem: What to say of any other value; `{words}` becomes the list of all words.
+    """
+    words = ", ".join(str(member.value) for member in kind)
+
+    def parse(name: str, text: str) -> Choice:
+        try:
+            return kind(text)
+        except ValueError:
+            raise ConfigurationError(name, problem.format(words=words), value=text) from None
+
+    return parse
+
+
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+_TEXT_MAX: Final = 64
+"""Longest duration in characters; a longer one is a mistake, and its digits would cost time."""
+_DURATION_MAX_S: Final = Decimal(2**63 - 1).scaleb(-9)
+"""Longest duration in seconds: what fits in 64 bits of nanoseconds, as in Go."""
+_UNITS_S: Final[Mapping[str, Decimal]] = {
+    "ns": Decimal("1e-9"),
+    "us": Decimal("1e-6"),
+    "\u00b5s": Decimal("1e-6"),
+    "\u03bcs": Decimal("1e-6"),
+    "ms": Decimal("1e-3"),
+    "s": Decimal(1),
+    "m": Decimal(60),
+    "h": Decimal(3600),
+}
+_PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
+_DURATION: Final = re.compile(rf"[+-]?(?:{_PART.pattern})+")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")

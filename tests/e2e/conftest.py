@@ -1,0 +1,52 @@
+"""What tests of real programs share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import clips
+from tests.e2e.program import Program
+from tests.fake_vmaf import FakeVmaf
+from tests.reports import report
+from vmafx.adapters.vmaf_cli.engine_ffmpeg import find_engine
+
+
+@pytest.fixture(scope="session")
+def self_tests(tmp_path_factory):
+    """Where self-tests are remembered from test to test."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def engine():
+    """The embedded engine, without which a test makes no sense."""
+    found = find_engine()
+    if isinstance(found, str):
+        pytest.skip(f"no embedded engine: {found}")
+    return found
+
+
+@pytest.fixture(scope="session")
+def plain():
+    """The bytes of the plain pair."""
+    return clips.y4m(distorted=False), clips.y4m(distorted=True)
+
+
+@pytest.fixture
+def program(tmp_path, self_tests, plain):
+    """The program, in a folder with the plain pair."""
+    program = Program(tmp_path, self_tests)
+    program.write("ref.y4m", plain[0])
+    program.write("dis.y4m", plain[1])
+    return program
+
+
+@pytest.fixture
+def fake(tmp_path, program):
+    """A scorer that does what it is told; the program uses it."""
+    (tmp_path / "fake").mkdir()
+    fake = FakeVmaf(tmp_path / "fake")
+    (tmp_path / "report.json").write_text(report(), encoding="utf-8")
+    fake.tell(report=str(tmp_path / "report.json"), options=["progress-fd"])
+    program.environment["VMAFX_VMAF_BINARY"] = str(fake.path)
+    return fake

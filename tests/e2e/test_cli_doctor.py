@@ -1,0 +1,92 @@
+"""`vmafx doctor`: what is found, what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from vmafx.adapters.vmaf_cli.scorer import CliScorer
+from vmafx.app.container import doctor as probes
+
+
+def checks(done):
+    return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_machine_with_the_engine_can_score(program):
+    done = program.run("doctor", "--json")
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    answer = json.loads(done.stdout)
+    assert list(answer) == ["vmafx", "can_score", "checks"]
+    assert answer["can_score"] is True
+    found = checks(done)
+    assert list(found) == ["scorer", "backends", "platform", "models", "threads", "setpriv", "rclone", "fuse"]
+    for check in answer["checks"]:
+        assert {key: type(value) for key, value in check.items()} == {
+            "name": str,
+            "ok": bool,
+            "needed": bool,
+            "found": str,
+            "advice": type(check["advice"]),
+        }
+        assert check["ok"] or check["advice"]
+    assert "vmafx-vmaf" in found["scorer"]["found"]
+    assert "vmaf_v0.6.1" in found["scorer"]["found"]
+    assert "the embedded engine" in found["scorer"]["found"]
+    assert found["backends"]["found"] == "cpu; not here: cuda, hip, sycl, metal"
+    assert program.leftovers() == []
+
+
+def test_the_table_tells_the_same_to_people(program, fake):
+    done = program.run("doctor")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].split()[0] == "vmafx"
+    assert lines[-1].split() == ["can", "score", "yes"]
+    assert any(line.startswith("scorer") and str(fake.path) in line for line in lines)
+
+
+def test_without_a_scorer_it_says_what_to_do_and_ends_with_1(program):
+    done = program.run("doctor", env={"VMAFX_VMAF_BINARY": "/no/such/vmaf"})
+    assert done.returncode == 1
+    assert not done.stderr
+    assert "VMAFX_VMAF_BINARY" in done.stdout
+    assert "to do: let VMAFX_VMAF_BINARY name an executable vmaf" in done.stdout
+    assert done.stdout.splitlines()[-1].split() == ["can", "score", "no"]
+
+
+def test_an_engine_that_is_not_installed_is_told_to_be_installed(program, monkeypatch):
+    monkeypatch.setitem(CliScorer.__init__.__kwdefaults__, "find_engine", lambda: "it is not installed")
+    done = program.call("doctor", "--json")
+    assert done.returncode == 1
+    scorer_check = checks(done)["scorer"]
+    assert not scorer_check["ok"]
+    assert scorer_check["needed"]
+    assert "vmaf" in scorer_check["advice"]
+
+
+def test_a_backend_that_is_not_here_is_not_replaced(program, fake):
+    done = program.call("doctor", "--json", VMAFX_BACKEND="cuda")
+    assert done.returncode == 1
+    found = checks(done)
+    assert "cuda was asked for" in found["scorer"]["found"]
+    assert "unset VMAFX_BACKEND" in found["scorer"]["advice"]
+    assert found["backends"]["found"].startswith("cpu; not here: cuda")
+
+
+def test_a_wrong_setting_is_a_usage_error(program):
+    done = program.call("doctor", VMAFX_BACKEND="auto")
+    assert done.returncode == 2
+    assert not done.stdout
+    assert "VMAFX_BACKEND" in done.stderr
+
+
+def test_a_scorer_that_never_answers_is_given_up(program, fake, monkeypatch):
+    monkeypatch.setattr(probes, "PROBE_TIMEOUT_S", 0.3)
+    fake.tell(mode="mute")
+    done = program.call("doctor", "--json")
+    assert done.returncode == 1
+    assert checks(done)["scorer"]["found"] == "no answer within 0.3 s"
