@@ -13,7 +13,7 @@
 
 VENV ?= .venv
 PYTHON ?=
-COVERAGE_MIN ?= 90
+COVERAGE_MIN ?= 94
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 
 BIN := $(VENV)/bin

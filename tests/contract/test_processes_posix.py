@@ -344,7 +344,11 @@ def sigchld_ignored():
 
 async def test_process_that_ignores_sigchld_is_told_so():
     processes = PosixProcesses(SystemClock())
-    with nothing_left(), sigchld_ignored(), pytest.raises(ScorerError, match="ignores SIGCHLD") as caught:
+    with (
+        nothing_left(),
+        sigchld_ignored(),
+        pytest.raises(ScorerError, match="this process ignores SIGCHLD") as caught,
+    ):
         await run(processes, program("/bin/true"))
     assert caught.value.machine_fault
 
