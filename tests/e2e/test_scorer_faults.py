@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import os
 import resource
@@ -367,9 +368,10 @@ async def test_descriptor_clips_are_passed_on_and_shown_by_their_real_paths(
 
 async def test_child_gets_no_secret_and_no_descriptor_of_ours(fake: FakeVmaf, tmp_path: Path) -> None:
     scorer = await proven(fake, environment={"PATH": "/usr/bin:/bin", "VMAFX_CONTROLLER_TOKEN": "s3cret"})
-    await scored(scorer, plain_request(tmp_path))
+    await scored(scorer, dataclasses.replace(plain_request(tmp_path), job_id="job-7"))
     environment = fake.runs()[-1]["environment"]
     assert isinstance(environment, dict)
+    assert environment["VMAFX_JOB_ID"] == "job-7" != environment["VMAFX_RUN_ID"]
     assert environment.keys() <= {"PATH", "LC_ALL", "LC_CTYPE", "VMAFX_JOB_ID", "VMAFX_RUN_ID"}
 
 

@@ -15,7 +15,7 @@ ADDED = {"LC_ALL": "C", "VMAFX_JOB_ID": "run-1"}
 
 def passed(**base: str) -> dict[str, str]:
     """What a child gets of an environment, beyond what every child gets."""
-    environment = child_environment(base, run_id="run-1")
+    environment = child_environment(base, job_id="run-1")
     assert environment.items() >= ADDED.items()
     return {name: value for name, value in environment.items() if name not in ADDED}
 
@@ -72,12 +72,12 @@ def test_search_paths_lose_what_means_the_working_directory() -> None:
 
 
 def test_locale_and_run_id_cannot_be_set_from_outside() -> None:
-    assert child_environment({"LC_ALL": "de_DE", "VMAFX_JOB_ID": "other"}, run_id="run-1") == ADDED
+    assert child_environment({"LC_ALL": "de_DE", "VMAFX_JOB_ID": "other"}, job_id="run-1") == ADDED
 
 
 @given(st.dictionaries(st.text(max_size=20), st.text(max_size=5)))
 def test_child_never_gets_a_name_that_smells_of_a_secret(base: dict[str, str]) -> None:
-    names = child_environment(base, run_id="r").keys() - ADDED.keys()
+    names = child_environment(base, job_id="r").keys() - ADDED.keys()
     assert not [name for name in names if any(word in name.upper() for word in ("TOKEN", "SECRET", "PASSW"))]
 
 
@@ -100,3 +100,9 @@ def test_limits_themselves_are_allowed() -> None:
 
 def test_environment_is_not_shown() -> None:
     assert "s3cret" not in repr(ScorerOptions(environment={"TOKEN": "s3cret"}))
+
+
+def test_a_job_id_that_is_no_plain_text_is_shown_escaped_and_bounded():
+    told = child_environment({}, job_id="a/../\0\n\ud800" + "é" * 400)["VMAFX_JOB_ID"]
+    assert told.startswith("a/../\\x00\\n\\ud800é")
+    assert len(told.encode()) <= 256

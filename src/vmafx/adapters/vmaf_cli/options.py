@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from vmafx.domain.scoring import THREADS_MAX, Backend, LengthMismatch
+from vmafx.domain.text import bounded, printable
 
-__all__ = ["RUN_ID_VARIABLE", "ScorerOptions", "child_environment"]
+__all__ = ["JOB_ID_VARIABLE", "ScorerOptions", "child_environment"]
 
-RUN_ID_VARIABLE: Final = "VMAFX_JOB_ID"
-"""Carries the id of a run into all of its processes, so that what is left of it can be found (ADR 0007)."""
+JOB_ID_VARIABLE: Final = "VMAFX_JOB_ID"
+"""Tells people who look at a process what it works for; strays are found by the run's id (ADR 0007)."""
+_JOB_ID_BYTES_MAX: Final = 256
 
 _PATHS: Final = frozenset({"PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"})
 _NAMES: Final = frozenset({"TMPDIR", *_PATHS})
@@ -79,21 +81,22 @@ class ScorerOptions:
             raise ValueError(f"score_threads={self.score_threads} must be from 1 to {THREADS_MAX}")
 
 
-def child_environment(base: Mapping[str, str], *, run_id: str) -> dict[str, str]:
+def child_environment(base: Mapping[str, str], *, job_id: str) -> dict[str, str]:
     """Return the whole environment of a scorer process.
 
     It holds where to find programs and libraries, where temporary files go, what chooses a graphics device,
-    the C locale and the run's id: no token, no key, and nothing else of `base`. Relative and empty entries of
+    the C locale and the job's id: no token, no key, and nothing else of `base`. Relative and empty entries of
     search paths are dropped, since they would mean the working directory.
 
     Args:
         base: The environment of this process.
-        run_id: The id of the run.
+        job_id: What people know the run by: the id of its job, or of the run itself outside a job. It is
+            made printable and cut to 256 bytes; nothing but people reads it (ADR 0007).
     """
     passed = {name: value for name, value in base.items() if _passes(name)}
     for name in _PATHS & passed.keys():
         passed[name] = ":".join(entry for entry in passed[name].split(":") if entry.startswith("/"))
-    return passed | {"LC_ALL": "C", RUN_ID_VARIABLE: run_id}
+    return passed | {"LC_ALL": "C", JOB_ID_VARIABLE: bounded(printable(job_id), _JOB_ID_BYTES_MAX)}
 
 
 def _passes(name: str) -> bool:

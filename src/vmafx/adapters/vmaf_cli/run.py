@@ -189,7 +189,11 @@ class PairRuns:
         arguments = files.arguments(run.request, self._options, tool.capabilities, progress=heard)
         run.started = True
         return await self._ended(
-            tool.executable, arguments, descriptors=files.descriptors(), listeners=listeners
+            tool.executable,
+            arguments,
+            descriptors=files.descriptors(),
+            listeners=listeners,
+            job_id=run.request.job_id,
         )
 
     async def _ended(
@@ -199,11 +203,12 @@ class PairRuns:
         *,
         descriptors: Mapping[int, int],
         listeners: Mapping[int, Listener],
+        job_id: str | None = None,
     ) -> Exit:
         run_id = self._new_run_id()
         command = Command(
             argv=(*executable.argv, *arguments),
-            environment=child_environment(self._options.environment, run_id=run_id),
+            environment=child_environment(self._options.environment, job_id=job_id or run_id),
             run_id=run_id,
             descriptors=descriptors,
             listeners=listeners,
