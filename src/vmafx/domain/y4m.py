@@ -7,7 +7,7 @@ and streams, whose bytes are fed as they come.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -24,6 +24,7 @@ __all__ = [
     "Y4mHeader",
     "check_comparable",
     "container_of",
+    "count_frames",
     "parse_header",
 ]
 
@@ -233,6 +234,40 @@ class FrameCounter:
             self._line = b""
             self.skippable = self._picture_bytes
         return taken
+
+
+def count_frames(
+    read: Callable[[int, int], bytes],
+    header: Y4mHeader,
+    *,
+    size_bytes: int,
+    name: str,
+    check: Callable[[], None] = lambda: None,
+) -> int:
+    """Return how many whole frames a file has; of its pictures next to nothing is read.
+
+    Args:
+        read: Returns at most so many bytes (first argument) from an offset (second); none at the end.
+        header: What the file's header says.
+        size_bytes: The size of the file in bytes.
+        name: The input as its owner wrote it, for errors.
+        check: Called once per frame; ends the counting by raising.
+
+    Raises:
+        ClipError: The clip ends within a frame, holds none, or has something else where a frame must start.
+    """
+    counter = FrameCounter(header, name=name)
+    offset = header.header_bytes
+    while True:
+        check()
+        step = min(counter.skippable, max(size_bytes - offset, 0))
+        counter.skip(step)
+        offset += step
+        data = read(MARKER_BYTES_MAX, offset)
+        if not data:
+            return counter.finish()
+        counter.feed(data)
+        offset += len(data)
 
 
 def container_of(data: bytes) -> str | None:

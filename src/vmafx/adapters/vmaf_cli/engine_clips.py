@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import partial
 from typing import Final, NamedTuple
 
 from vmafx.adapters.vmaf_cli.engine_arguments import DEPTHS
@@ -19,11 +20,10 @@ from vmafx.domain.errors import ClipError
 from vmafx.domain.text import quoted
 from vmafx.domain.y4m import (
     HEADER_BYTES_MAX,
-    MARKER_BYTES_MAX,
-    FrameCounter,
     Subsampling,
     Y4mHeader,
     check_comparable,
+    count_frames,
     parse_header,
 )
 
@@ -146,26 +146,11 @@ def _count(clip: _Clip, header: Y4mHeader | None, raw: Y4mHeader | None) -> int 
         size = os.fstat(clip.descriptor).st_size
         if raw is not None:
             return _count_pictures(clip.path, header, size)
-        return _count_markers(clip.path, clip.descriptor, header, size)
+        return count_frames(
+            partial(_read, clip.path, clip.descriptor), header, size_bytes=size, name=clip.path
+        )
     finally:
         os.close(clip.descriptor)
-
-
-def _count_markers(path: str, descriptor: int, header: Y4mHeader, size: int) -> int:
-    counter = FrameCounter(header, name=path)
-    offset = header.header_bytes
-    while offset < size:
-        step = min(counter.skippable, size - offset)
-        if step:
-            counter.skip(step)
-        else:
-            data = _read(path, descriptor, MARKER_BYTES_MAX, offset)
-            if not data:
-                break  # the file has become shorter
-            counter.feed(data)
-            step = len(data)
-        offset += step
-    return counter.finish()
 
 
 def _count_pictures(path: str, header: Y4mHeader, size: int) -> int:

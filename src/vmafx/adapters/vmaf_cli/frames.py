@@ -15,10 +15,9 @@ from vmafx.domain.scoring import Clip, ClipDescriptor, ClipFile, LengthMismatch
 from vmafx.domain.text import quoted
 from vmafx.domain.y4m import (
     HEADER_BYTES_MAX,
-    MARKER_BYTES_MAX,
-    FrameCounter,
     Y4mHeader,
     check_comparable,
+    count_frames,
     parse_header,
 )
 
@@ -170,19 +169,13 @@ def _with_frames(opened: OpenClip, check: Callable[[], None]) -> OpenClip:
 
 
 def _count(opened: OpenClip, check: Callable[[], None]) -> int:
-    """Read the marker lines only; pictures are passed over as far as the file has them."""
-    counter = FrameCounter(opened.header, name=opened.clip.name)
-    offset, size = opened.header.header_bytes, opened.stamp[2]
-    while True:
-        check()
-        step = min(counter.skippable, max(size - offset, 0))
-        counter.skip(step)
-        offset += step
-        data = os.pread(opened.descriptor, MARKER_BYTES_MAX, offset)
-        if not data:
-            return counter.finish()
-        counter.feed(data)
-        offset += len(data)
+    return count_frames(
+        lambda count, offset: os.pread(opened.descriptor, count, offset),
+        opened.header,
+        size_bytes=opened.stamp[2],
+        name=opened.clip.name,
+        check=check,
+    )
 
 
 def _head(clip: Clip, descriptor: int) -> bytes:
