@@ -233,6 +233,17 @@ async def test_flood_of_words_is_bounded_in_an_error(fake: FakeVmaf, tmp_path: P
     assert "the last words" in str(error)
 
 
+async def test_words_show_clips_as_their_owner_wrote_them(fake: FakeVmaf, tmp_path: Path) -> None:
+    scorer = await proven(fake)
+    request = plain_request(tmp_path)
+    words = f'"{request.reference.path}": bad\n{request.distorted.path}: worse\n'
+    fake.tell(mode="says", words=words)
+    error = await failure(scorer, request)
+    assert isinstance(error, ScorerError)
+    assert '"ref.y4m": bad\ndis.y4m: worse' in str(error)
+    assert str(tmp_path) not in str(error) + error.stderr
+
+
 async def test_bytes_that_are_no_text_change_nothing(fake: FakeVmaf, tmp_path: Path) -> None:
     scorer = await proven(fake)
     fake.tell(mode="bad_bytes")
@@ -263,7 +274,8 @@ async def test_run_that_never_ends_is_killed_at_its_limit(fake: FakeVmaf, tmp_pa
     fake.tell(mode=mode)
     error = await failure(scorer, plain_request(tmp_path, timeout_s=0.5))
     assert isinstance(error, ScoreTimeoutError)
-    assert str(error).startswith("libvmaf: vmaf subprocess cancelled: deadline of 0.5 s exceeded")
+    assert str(error).startswith('500ms exceeded: reference "ref.y4m", distorted "dis.y4m": ')
+    assert "libvmaf: vmaf subprocess cancelled: " in str(error)
     if mode == "stuck_after":
         assert "Error reading YUV frame data." in str(error)
 
@@ -273,7 +285,9 @@ async def test_limit_of_the_options_holds_where_the_request_says_nothing(
 ) -> None:
     scorer = await proven(fake, score_timeout_s=0.5)
     fake.tell(mode="stays")
-    assert isinstance(await failure(scorer, plain_request(tmp_path)), ScoreTimeoutError)
+    error = await failure(scorer, plain_request(tmp_path))
+    assert isinstance(error, ScoreTimeoutError)
+    assert str(error).startswith("500ms (VMAFX_SCORE_TIMEOUT) exceeded: ")
 
 
 @pytest.mark.parametrize("mode", ["stays", "ignores_term", "stuck_after"])
@@ -522,7 +536,7 @@ async def test_executable_that_prints_its_usage_and_stays_is_no_scorer(
     monkeypatch.setattr("vmafx.adapters.vmaf_cli.selftest.SELF_TEST_TIMEOUT_S", 0.5)
     fake.tell(mode="mute")
     os.utime(fake.path)
-    with pytest.raises(ScorerError, match=r"VMAFX_VMAF_BINARY: .*deadline of 0\.5 s exceeded"):
+    with pytest.raises(ScorerError, match=r"VMAFX_VMAF_BINARY: 500ms exceeded: .* its usage text: "):
         await proven(fake)
 
 

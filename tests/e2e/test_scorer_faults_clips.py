@@ -14,7 +14,7 @@ from tests import clips
 from tests.cli_scorer import cli_scorer, clip, descriptors, pair_request, plain, processes_of_runs
 from vmafx.adapters.clock.system import SystemClock
 from vmafx.adapters.vmaf_cli.scorer import CliScorer
-from vmafx.domain.errors import ClipError, ScorerError, VmafxError
+from vmafx.domain.errors import ClipError, ModelError, VmafxError
 from vmafx.domain.scoring import ClipDescriptor, LengthMismatch, ScoreRequest
 
 GUARD_S = 60.0
@@ -149,7 +149,22 @@ async def test_common_frames_are_scored_where_that_is_the_rule(
 ) -> None:
     scorer = cli_scorer(cache_dir=cache_dir, length_mismatch=LengthMismatch.SHORTEST)
     request = pair_request(tmp_path, *against_plain(frames=frames))
-    assert await score(scorer, request) == pytest.approx(expected, abs=SCORE_TOLERANCE)
+    result = await scorer.score(request)
+    assert result.score == pytest.approx(expected, abs=SCORE_TOLERANCE)
+    assert (result.reference_frames, result.distorted_frames) == (clips.FRAMES, frames)
+
+
+@pytest.mark.parametrize("model", ["nope", "vmaf_b_v0.6.3"])
+async def test_model_that_the_engine_has_not_is_told_in_one_line(
+    scorer: CliScorer, tmp_path: Path, model: str
+) -> None:
+    error = await failure(
+        scorer, pair_request(tmp_path, plain(distorted=False), plain(distorted=True), model=model)
+    )
+    assert isinstance(error, ModelError)
+    assert f'model "{model}"' in str(error)
+    assert "the embedded engine" in str(error)
+    assert "\n" not in str(error)
 
 
 @pytest.mark.parametrize(
@@ -167,10 +182,12 @@ async def test_what_the_engine_cannot_do_it_refuses_by_name(
     scorer: CliScorer, tmp_path: Path, pair: Callable[[], Pair], words: str
 ) -> None:
     error = await failure(scorer, pair_request(tmp_path, *pair()))
-    assert isinstance(error, ScorerError)
-    assert not error.machine_fault
+    assert isinstance(error, ClipError)
+    assert error.source == "ref.y4m"
+    assert str(error).startswith('"ref.y4m": ')
     assert words in str(error)
-    assert '"ref.y4m"' in str(error)
+    assert str(tmp_path) not in str(error)
+    assert "\n" not in str(error)
 
 
 async def test_same_clip_twice_is_a_pair_like_any_other(scorer: CliScorer, tmp_path: Path) -> None:
@@ -203,13 +220,15 @@ async def test_descriptors_give_the_same_score_as_paths_wherever_they_stand(
             os.close(clip_.descriptor)
 
 
-async def test_refusal_of_a_descriptor_shows_the_real_path(scorer: CliScorer, tmp_path: Path) -> None:
+async def test_refusal_of_a_descriptor_shows_its_owners_name(scorer: CliScorer, tmp_path: Path) -> None:
     odd = clip(tmp_path / "odd.y4m", clips.y4m(distorted=False, size=(35, 27), frames=1))
     descriptor = os.open(odd.path, os.O_RDONLY)
     opened = ClipDescriptor(descriptor=descriptor, name="media:odd.y4m", path=odd.path)
     try:
         error = await failure(scorer, ScoreRequest(reference=opened, distorted=opened))
-        assert odd.path in str(error)
+        assert isinstance(error, ClipError)
+        assert str(error).startswith('"media:odd.y4m": odd size 35x27')
+        assert odd.path not in str(error)
         assert "/dev/fd" not in str(error)
     finally:
         os.close(descriptor)

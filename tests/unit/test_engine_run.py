@@ -92,6 +92,11 @@ def test_misuse_shows_the_usage_text_and_then_the_reason(capfd):
     assert capfd.readouterr().err == f'{USAGE}\nvmafx-vmaf: "--nope": unknown option\n'
 
 
+def test_help_shows_the_usage_text_and_succeeds(capfd):
+    assert engine_run.run(["--help"]) == 0
+    assert capfd.readouterr() == (USAGE, "")
+
+
 def test_any_other_failure_is_one_line(capfd, pairs):
     assert engine_run.run(["-r", "missing\n\x1b[2J", "-d", "x"]) == 255
     assert capfd.readouterr() == (

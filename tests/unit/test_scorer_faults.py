@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import errno
+import re
 import signal
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vmafx.adapters.vmaf_cli.faults import (
+    STDERR_BYTES_MAX,
     STDERR_SHOWN_BYTES_MAX,
     Tail,
+    duration_words,
     failed_run,
     is_machine_fault,
+    last_words,
     machine_faults,
     stderr_words,
     timeout_text,
@@ -86,7 +91,7 @@ def test_other_errors_are_not(error: Exception) -> None:
     ],
 )
 def test_system_errors_become_faults_of_the_machine(error: Exception, words: str) -> None:
-    with pytest.raises(ScorerError, match=f"libvmaf: doing: {words}") as caught, machine_faults("doing"):
+    with pytest.raises(ScorerError, match=f"^doing: {words}") as caught, machine_faults("doing"):
         raise error
     assert caught.value.machine_fault
     assert caught.value.__cause__ is error
@@ -99,9 +104,33 @@ def test_other_errors_pass_as_they_are() -> None:
 
 @pytest.mark.parametrize(("started", "run"), [(True, "signal: killed"), (False, "not started")])
 def test_timeout_tells_limit_and_words(*, started: bool, run: str) -> None:
-    assert timeout_text(0.5, "w", started=started) == (
-        f"libvmaf: vmaf subprocess cancelled: deadline of 0.5 s exceeded (run err: {run}, stderr: w)"
+    text = timeout_text(0.5, "v\nw", doing="the pair", setting="LIMIT", started=started)
+    assert text == (
+        "500ms (LIMIT) exceeded: the pair: "
+        f"libvmaf: vmaf subprocess cancelled: deadline exceeded (run err: {run}, stderr: v; w)"
     )
+    assert timeout_text(90, "", doing="it", started=started).startswith("1m30s exceeded: it: libvmaf: ")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        *((0, "0s"), (1e-9, "1ns"), (1.5e-6, "1.5us"), (0.3, "300ms"), (1, "1s"), (1.25, "1.25s")),
+        *((60, "1m"), (90, "1m30s"), (1800, "30m"), (3600, "1h"), (3601.5, "1h1.5s"), (86400 * 9, "216h")),
+    ],
+)
+def test_durations_are_written_as_settings_are(seconds: float, words: str) -> None:
+    assert duration_words(seconds) == words
+
+
+@given(st.integers(0, 10**18))
+def test_words_of_a_duration_say_what_it_is(nanoseconds: int) -> None:
+    units = {"h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+    words = duration_words(nanoseconds / 1e9)
+    parts = re.findall(r"([0-9.]+)(h|ms|m|s|us|ns)", words)
+    assert "".join(number + unit for number, unit in parts) == words
+    told = sum(Fraction(number) * units[unit] for number, unit in parts)
+    assert abs(told - round(nanoseconds / 1e9 * 1e9)) < 1
 
 
 @pytest.mark.parametrize(
@@ -124,6 +153,36 @@ def test_words_are_printable_lines_with_real_paths(data: bytes, words: str) -> N
 
 def test_real_path_cannot_smuggle_anything_in() -> None:
     assert stderr_words(b"/dev/fd/3", {3: "/a\nb\x1b\\1\udcff"}) == "/a\\nb\\x1b\\1\\xff"
+
+
+def test_paths_are_shown_by_the_names_of_their_clips() -> None:
+    paths = {"/spool/a": "s3:ref", "/spool/a/b": "/spool/a", "/odd\n\udcff": "odd"}
+    data = b'"/spool/a" file:/spool/a/b: /spool/ax /dev/fd/3 "/odd\\n\\xff" /odd\n\xff'
+    assert stderr_words(data, {3: "/spool/a"}, paths) == (
+        '"s3:ref" file:/spool/a: s3:refx /spool/a "odd" odd'
+    )
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b""])
+@pytest.mark.parametrize("cut", range(1, 14))
+def test_no_second_half_of_a_path_is_shown(line_end: bytes, cut: int) -> None:
+    path = "/private/clip"
+    tail = path.encode()[cut:] + line_end
+    data = tail + b"x" * (STDERR_BYTES_MAX - len(tail))
+    assert set(stderr_words(data, {}, {path: "name"})) <= set("x … ")
+
+
+@pytest.mark.parametrize("before", ["", "vmaf: bad option\n"])
+@pytest.mark.parametrize("after", ["", "vmafx-vmaf: --backend: no\n"])
+def test_usage_text_is_not_shown_but_what_stands_around_it(before: str, after: str) -> None:
+    usage = "Usage: vmaf [options]\n\nSupported options:\n --reference/-r $path:\n  -x, --y\n"
+    words = stderr_words((before + usage + after).encode(), {})
+    assert words == (before + after).rstrip("\n")
+
+
+def test_end_of_the_words_is_one_bounded_line() -> None:
+    assert last_words("a\nb\nc\nd") == "b; c; d"
+    assert len(last_words("x" * 10_000).encode()) < 1024
 
 
 @given(st.binary(max_size=10_000))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -106,3 +107,11 @@ def test_a_job_id_that_is_no_plain_text_is_shown_escaped_and_bounded():
     told = child_environment({}, job_id="a/../\0\n\ud800" + "é" * 400)["VMAFX_JOB_ID"]
     assert told.startswith("a/../\\x00\\n\\ud800é")
     assert len(told.encode()) <= 256
+
+
+@pytest.mark.parametrize("field", ["backend", "length_mismatch"])
+@pytest.mark.parametrize("wrong", ["cpu", "fail", None, 1])
+def test_what_is_no_member_of_its_enum_is_refused_by_name(field: str, wrong: object) -> None:
+    options: dict[str, Any] = {field: wrong}
+    with pytest.raises(ValueError, match=rf"^{field}="):
+        ScorerOptions(**options)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from vmafx.domain.errors import NotFiniteError
 from vmafx.domain.scoring import (
+    MODEL_NAME_LENGTH_MAX,
     SUBSAMPLE_MAX,
     THREADS_MAX,
     Backend,
@@ -25,6 +26,7 @@ from vmafx.domain.scoring import (
     ScoreRequest,
     ScoreResult,
     finite,
+    model_name_problem,
 )
 
 REF = ClipFile(path="/r.y4m", name="r.y4m")
@@ -144,6 +146,39 @@ def test_words_of_the_wire_are_what_they_are() -> None:
     }
     assert [r.value for r in Retry] == ["", "true", "shutdown"]
     assert [m.value for m in LengthMismatch] == ["fail", "shortest"]
+
+
+def test_numbers_of_frames_that_nobody_counted_are_not_zero() -> None:
+    assert (result().reference_frames, result().distorted_frames) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "name", ["vmaf_v0.6.1", "a", "9", "A-b_c.d", "vmaf_v0.6.1neg", "m" * MODEL_NAME_LENGTH_MAX]
+)
+def test_names_of_models_have_no_problem(name: str) -> None:
+    assert model_name_problem(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("", "a model name is needed, found nothing"),
+        ("m" * (MODEL_NAME_LENGTH_MAX + 1), "longer than 128 characters"),
+        *((name, "is no model name: letters, digits") for name in ("../m", "a/b", ".m", "-r", "a..b", "a b")),
+        *((name, "is no model name: letters, digits") for name in ("m\n", "é", "a:b", "a=b", "\udcff", "٣")),
+    ],
+)
+def test_what_is_no_name_of_a_model_is_said_why_in_one_line(name: str, problem: str) -> None:
+    found = model_name_problem(name)
+    assert found is not None
+    assert problem in found
+    assert found.isprintable() or not found.isascii()
+    assert "\n" not in found
+
+
+@given(st.text())
+def test_a_problem_with_any_name_is_bounded(name: str) -> None:
+    assert len(model_name_problem(name) or "") < 1200
 
 
 def test_values_cannot_be_changed() -> None:

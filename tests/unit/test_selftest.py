@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import os
+import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,14 @@ from vmafx.adapters.fakes.processes import FakeProcesses, FakeProgram
 from vmafx.adapters.vmaf_cli.engine_ffmpeg import Engine
 from vmafx.adapters.vmaf_cli.options import ScorerOptions
 from vmafx.adapters.vmaf_cli.scorer import BACKEND_NOT_VERIFIED, LOGGER, SCORER_INITIALISED, CliScorer
-from vmafx.domain.errors import BackendMismatchError, ScorerError, ScorerUnavailableError
+from vmafx.domain.errors import (
+    BackendMismatchError,
+    ClipError,
+    ModelError,
+    ScorerError,
+    ScorerUnavailableError,
+    ScoreTimeoutError,
+)
 from vmafx.domain.process import Command
 from vmafx.domain.scoring import Backend
 from vmafx.ports.clock import Clock
@@ -42,6 +50,7 @@ class FakeTool:
         self.status = 0
         self.version = "v3.1"
         self.hangs_on: str | None = None
+        self.words = b"words of the run"
         self.clips: list[list[bytes]] = []
         self.processes = FakeProcesses(clock or SystemClock(), self._program)
 
@@ -60,14 +69,15 @@ class FakeTool:
         return [c.argv[1:] for c in self.processes.commands if "-r" in c.argv]
 
     def _program(self, command: Command) -> FakeProgram:
-        kind = command.argv[1] if len(command.argv) > 1 else "usage"
+        asked = command.argv[3:] if "/engine.py" in command.argv else command.argv[1:]
+        kind = asked[0] if asked else "usage"
         takes_s = math.inf if kind == self.hangs_on else 0.0
         if kind == "--version":
             return FakeProgram(writes=((2, f"{self.version}\n".encode()),), takes_s=takes_s)
         if kind == "usage":
             usage = "".join(f" --{option} $x\n" for option in self.options)
             return FakeProgram(status=1, writes=((2, usage.encode()),), takes_s=takes_s)
-        writes = ((2, b"words of the run"),)
+        writes = ((2, self.words),)
         return FakeProgram(status=self.status, writes=writes, takes_s=takes_s, does=self._score)
 
     def _score(self, command: Command) -> None:
@@ -177,8 +187,106 @@ async def test_failing_run_fails_the_self_test_with_its_words(stock: FakeTool) -
     assert error.setting == "VMAFX_VMAF_BINARY"
     assert error.machine_fault
     assert "exit status 1" in str(error)
-    assert "words of the run" in str(error)
+    assert str(error).startswith("VMAFX_VMAF_BINARY: words of the run (exit status 1); ")
     assert "vmaf_v0.6.1" in str(error)
+    assert "\n" not in str(error)
+
+
+async def test_usage_text_is_no_cause_and_words_are_bounded(stock: FakeTool) -> None:
+    stock.status = 1
+    stock.words = b"usage: vmaf\n  --reference x\n" + b"more\n" * 500 + b"a" * 5000 + b"\nthe reason\n"
+    error = await unavailable(stock.scorer())
+    assert "--reference" not in str(error)
+    assert "the reason (exit status 1)" in str(error)
+    assert "\n" not in str(error)
+    assert len(str(error).encode()) < 2048
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGILL])
+@pytest.mark.parametrize("backend", [Backend.CPU, Backend.CUDA])
+async def test_self_test_that_the_machine_ends_is_tried_once_more(
+    fork: FakeTool, number: signal.Signals, backend: Backend
+) -> None:
+    fork.status = -number
+    error = await unavailable(fork.scorer(backend=backend))
+    assert len(fork.runs) == 2
+    assert (error.setting, error.exit_status) == ("VMAFX_VMAF_BINARY", -number)
+    assert str(error).startswith(f"VMAFX_VMAF_BINARY: {fork.path} was killed (signal: ")
+    assert number.name in str(error)
+
+
+@pytest.mark.parametrize("asked", [0, 1, 2], ids=["usage", "version", "run"])
+async def test_self_test_that_was_killed_once_succeeds_the_second_time(stock: FakeTool, asked: int) -> None:
+    answers = [FakeProgram(), FakeProgram(), FakeProgram()]
+    stock.processes.cue(*answers[:asked], FakeProgram(status=-signal.SIGKILL))
+    scorer = stock.scorer()
+    await scorer.self_test()
+    assert scorer.info is not None
+    assert scorer.info.tool.capabilities.options == set(STOCK)
+    assert len(stock.runs) == (2 if asked == 2 else 1)
+
+
+async def test_crash_is_not_tried_again(stock: FakeTool) -> None:
+    stock.status = -signal.SIGSEGV
+    error = await unavailable(stock.scorer())
+    assert len(stock.runs) == 1
+    assert f"{stock.path} crashed (signal: segmentation fault (SIGSEGV))" in str(error)
+
+
+MODEL_WORDS = [
+    b"[Parsed_libvmaf_10 @ 0x55] could not load libvmaf model with version: m",
+    b"libvmaf ERROR could not load model\nproblem",
+    b"problem loading model: m",
+]
+
+
+@pytest.mark.parametrize("words", MODEL_WORDS)
+async def test_model_that_the_executable_does_not_know_is_told_where_it_was_looked_for(
+    stock: FakeTool, tmp_path: Path, words: bytes
+) -> None:
+    scorer = stock.scorer(model_dir=str(tmp_path))
+    await scorer.self_test()
+    stock.status, stock.words = 255, words
+    with pytest.raises(ModelError) as caught:
+        await scorer.score(plain_request(tmp_path, model="m"))
+    assert caught.value.model == "m"
+    assert str(caught.value) == (
+        f'libvmaf: model "m" not found (modelDir="{tmp_path}"): '
+        f"neither in VMAFX_MODEL_DIR ({tmp_path}) nor built into {stock.path}"
+    )
+
+
+@pytest.mark.parametrize("words", [*MODEL_WORDS, b"usage: x\n --y\nvmafx-vmaf: --model: collections"])
+@pytest.mark.parametrize("is_file", [False, True])
+async def test_default_model_that_the_executable_refuses_is_blamed_on_its_setting(
+    stock: FakeTool, tmp_path: Path, words: bytes, *, is_file: bool
+) -> None:
+    if is_file:
+        (tmp_path / "m.json").write_text("{}", encoding="utf-8")
+    stock.status, stock.words = 1, words
+    error = await unavailable(stock.scorer(default_model="m", model_dir=str(tmp_path)))
+    assert error.setting == "VMAFX_DEFAULT_MODEL"
+    assert 'model "m"' in str(error)
+    assert "\n" not in str(error)
+
+
+async def test_empty_model_is_no_default(stock: FakeTool, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"^a model name is needed"):
+        await stock.scorer().score(plain_request(tmp_path, model=""))
+
+
+async def test_limit_of_the_options_is_named_and_that_of_the_request_is_not(
+    stock: FakeTool, tmp_path: Path
+) -> None:
+    scorer = stock.scorer(score_timeout_s=1e-9)
+    with pytest.raises(ScoreTimeoutError, match=r"^1ns \(VMAFX_SCORE_TIMEOUT\) exceeded: ") as caught:
+        await scorer.score(plain_request(tmp_path))
+    assert 'reference "ref.y4m", distorted "dis.y4m": libvmaf: vmaf subprocess cancelled: ' in str(
+        caught.value
+    )
+    with pytest.raises(ScoreTimeoutError, match=r"^1ns exceeded: ") as caught:
+        await scorer.score(plain_request(tmp_path, timeout_s=1e-9))
+    assert "VMAFX" not in str(caught.value)
 
 
 async def test_executable_that_cannot_be_started_is_unavailable(stock: FakeTool) -> None:
@@ -194,7 +302,8 @@ async def test_executable_that_hangs_is_unavailable_after_a_minute(
     tool = FakeTool(tmp_path / "vmaf", clock=clock)
     tool.hangs_on = step
     error = await unavailable(tool.scorer())
-    assert "deadline of 60 s exceeded" in str(error)
+    assert str(error).startswith("VMAFX_VMAF_BINARY: 1m exceeded: ")
+    assert "\n" not in str(error)
     assert clock.monotonic() == pytest.approx(60.0)
     assert tool.processes.alive == ()
 
@@ -205,7 +314,10 @@ async def test_backend_without_an_option_for_it_is_refused_before_a_run(
 ) -> None:
     error = await unavailable(stock.scorer(backend=Backend.CUDA, backend_unverified=unverified))
     assert error.setting == "VMAFX_BACKEND"
-    assert "cuda" in str(error)
+    assert str(error) == (
+        f"VMAFX_BACKEND: {stock.path} has no --backend option, so only cpu can be honoured; "
+        "cuda was asked for"
+    )
     assert stock.runs == []
 
 
@@ -308,6 +420,8 @@ async def test_vouched_backend_is_not_claimed_in_the_result(fork: FakeTool, tmp_
     [
         ({"default_model": "../m"}, "VMAFX_DEFAULT_MODEL"),
         ({"model_dir": "models", "default_model": "broken"}, "VMAFX_DEFAULT_MODEL"),
+        ({"model_dir": "models", "default_model": "out"}, "VMAFX_DEFAULT_MODEL"),
+        ({"default_model": ""}, "VMAFX_DEFAULT_MODEL"),
         ({"model_dir": "nowhere"}, "VMAFX_MODEL_DIR"),
     ],
 )
@@ -316,6 +430,7 @@ async def test_default_model_is_checked_and_its_setting_named(
 ) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "models/broken.json").write_text("[]", encoding="utf-8")
+    (tmp_path / "models/out.json").symlink_to("/etc/passwd")
     if "model_dir" in options:
         options = options | {"model_dir": str(tmp_path / options["model_dir"])}
     assert (await unavailable(stock.scorer(**options))).setting == setting
@@ -419,3 +534,62 @@ async def test_embedded_engine_is_run_with_its_own_arguments_first(stock: FakeTo
     await unavailable(scorer)
     assert all(command.argv[:3] == engine.argv for command in processes.commands)
     assert "-r" in processes.commands[2].argv
+
+
+def engine_scorer(path: Path, processes: FakeProcesses, **options: Any) -> CliScorer:
+    engine = Engine(argv=(str(path), "-I", "/engine.py"), files=(str(path),))
+    return CliScorer(
+        ScorerOptions(**options),
+        processes=processes,
+        clock=SystemClock(),
+        new_run_id=lambda: "r",
+        find_engine=lambda: engine,
+    )
+
+
+@pytest.mark.parametrize("backend", [backend for backend in Backend if backend is not Backend.CPU])
+@pytest.mark.parametrize("unverified", [False, True])
+async def test_engine_on_another_backend_is_refused_in_one_line_and_never_run(
+    stock: FakeTool, backend: Backend, *, unverified: bool
+) -> None:
+    scorer = engine_scorer(stock.path, stock.processes, backend=backend, backend_unverified=unverified)
+    error = await unavailable(scorer)
+    assert str(error) == (f"VMAFX_BACKEND: the embedded engine runs cpu only; {backend.value} was asked for")
+    assert stock.processes.commands == []
+
+
+async def test_engine_that_a_setting_names_is_known_by_its_version(fork: FakeTool) -> None:
+    fork.version = "vmafx-vmaf 0.1.0 (libvmaf of ffmpeg)"
+    error = await unavailable(fork.scorer(backend=Backend.CUDA))
+    assert str(error) == "VMAFX_BACKEND: the embedded engine runs cpu only; cuda was asked for"
+    assert fork.runs == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"size": (35, 27)}, "odd size 35x27"),
+        ({"size": (16, 16)}, "size 16x16 is too small"),
+        ({"sub": "mono"}, "pixel format mono"),
+        ({"sub": "411"}, "pixel format 4:1:1"),
+        ({"depth": 16}, "16 bit"),
+        ({"extra": "XCOMMENT=" + "x" * 100}, "Y4M header of "),
+    ],
+)
+async def test_clips_that_the_engine_cannot_take_start_no_process_of_it_alone(
+    fork: FakeTool, tmp_path: Path, parts: dict[str, Any], words: str
+) -> None:
+    pair = (clips.y4m(distorted=False, frames=6, **parts), clips.y4m(distorted=True, frames=6, **parts))
+    request = pair_request(tmp_path, *pair)
+    stock = fork.scorer()
+    assert (await stock.score(request)).frames == 6
+    scorer = engine_scorer(fork.path, fork.processes, search_path="")
+    await scorer.self_test()
+    started = len(fork.runs)
+    with pytest.raises(ClipError) as caught:
+        await scorer.score(request)
+    assert caught.value.source == "ref.y4m"
+    assert str(caught.value).startswith(f'"ref.y4m": {words}')
+    assert str(tmp_path) not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(fork.runs) == started

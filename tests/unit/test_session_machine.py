@@ -117,7 +117,7 @@ class SessionHistories(RuleBasedStateMachine):
 
     @property
     def window_passed(self) -> bool:
-        return self.driver.now_s - self.accepted_at_s > 60.0
+        return self.driver.now_s >= self.accepted_at_s + 60.0
 
     # ------------------------------------------------------------ time and start
 

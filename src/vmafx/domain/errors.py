@@ -190,8 +190,8 @@ class ScorerUnavailableError(ScorerError):
         setting: The setting that decides it, such as `VMAFX_VMAF_BINARY`.
     """
 
-    def __init__(self, setting: str, problem: str) -> None:
-        super().__init__(f"{setting}: {problem}", machine_fault=True)
+    def __init__(self, setting: str, problem: str, *, exit_status: int | None = None) -> None:
+        super().__init__(f"{setting}: {problem}", exit_status=exit_status, machine_fault=True)
         self.setting = setting
         self.problem = problem
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, TypeAlias
 
 from vmafx.domain.errors import NotFiniteError
+from vmafx.domain.text import quoted
 
 __all__ = [
+    "MODEL_NAME_LENGTH_MAX",
     "SUBSAMPLE_MAX",
     "THREADS_MAX",
     "Backend",
@@ -25,10 +28,15 @@ __all__ = [
     "ScoreRequest",
     "ScoreResult",
     "finite",
+    "model_name_problem",
 ]
 
 THREADS_MAX: Final = 1024
 SUBSAMPLE_MAX: Final = 1_000_000
+MODEL_NAME_LENGTH_MAX: Final = 128
+"""Longest name of a model, in characters."""
+
+_MODEL_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class Backend(Enum):
@@ -102,7 +110,7 @@ class ScoreRequest:
     Attributes:
         reference: The clip that the other is compared with.
         distorted: The clip that is scored.
-        model: The model's name; None means the scorer's default.
+        model: The model's name, as `model_name_problem` wants it; None means the scorer's default.
         backend: The backend that must be used; None means the scorer's own.
         threads: Threads of the scorer, 1 to 1024; None means the scorer's default.
         subsample: Every how many frames are scored, 1 (all) to 1,000,000.
@@ -156,6 +164,9 @@ class ScoreResult:
         score: The pooled score: the mean over the scored frames.
         features: The pooled value of every metric by lower-case name, `vmaf` among them.
         frames: How many frames were scored.
+        reference_frames: How many whole frames the reference has; None where nobody counted them. They
+            differ from those of the distorted clip only where the common frames were scored (ADR 0006).
+        distorted_frames: The same of the distorted clip.
         model: The model's name, as resolved.
         scorer: The version that the executable gave of itself; empty when it gave none.
         backend_used: The backend that the report vouches for; None when it says nothing of it.
@@ -168,6 +179,8 @@ class ScoreResult:
     score: float
     features: Mapping[str, float]
     frames: int
+    reference_frames: int | None = None
+    distorted_frames: int | None = None
     model: str = ""
     scorer: str = ""
     backend_used: Backend | None = None
@@ -233,3 +246,21 @@ def finite(name: str, value: object) -> float:
     if not math.isfinite(number):
         raise NotFiniteError(name, value)
     return number
+
+
+def model_name_problem(name: str) -> str | None:
+    """Return why `name` is no name of a model, in words; None when it is one (ADR 0008).
+
+    Args:
+        name: Any text; shown quoted in the answer.
+    """
+    if not name:
+        return "a model name is needed, found nothing"
+    if len(name) > MODEL_NAME_LENGTH_MAX:
+        return f"{quoted(name)} is no model name: longer than {MODEL_NAME_LENGTH_MAX} characters"
+    if not _MODEL_NAME.fullmatch(name) or ".." in name:
+        return (
+            f"{quoted(name)} is no model name: letters, digits and . _ - only, "
+            "a letter or digit first, no two dots in a row"
+        )
+    return None

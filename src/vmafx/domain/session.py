@@ -198,7 +198,7 @@ def _heartbeat_due(state: InSession, event: Woke, policy: SessionPolicy) -> Step
     if _window_passed(state, event.now_s):
         return _lose(state, event.now_s, Cause.WINDOW_PASSED)
     if state.in_flight:
-        return Step(state=state)
+        return Step(state=state, effects=_watch_flight(state, event.now_s, Cause.WOKE_EARLY, policy))
     return _beat_when_due(state, event.now_s, Cause.WOKE_EARLY, policy)
 
 
@@ -280,14 +280,20 @@ def _beat_when_due(
 ) -> Step:
     if now_s >= state.due_s:
         return _beat(state, now_s, Cause.HEARTBEAT_DUE, policy, *told)
-    return Step(state=state, effects=(*told, WakeAt(at_s=state.due_s, cause=cause)))
+    return Step(state=state, effects=(*told, WakeAt(at_s=min(state.due_s, _loss_s(state)), cause=cause)))
 
 
 def _beat(state: InSession, now_s: float, cause: Cause, policy: SessionPolicy, *told: Effect) -> Step:
     beat = state.beat + 1
     send = SendHeartbeat(session=state.session, beat=beat, job_ids=tuple(sorted(state.jobs)), cause=cause)
     sent = replace(state, beat=beat, in_flight=True, due_s=now_s + policy.heartbeat_interval_s)
-    return Step(state=sent, effects=(*told, send))
+    return Step(state=sent, effects=(*told, send, *_watch_flight(sent, now_s, cause, policy)))
+
+
+def _watch_flight(state: InSession, now_s: float, cause: Cause, policy: SessionPolicy) -> tuple[WakeAt, ...]:
+    """Wake for the end of the loss window, where it comes before the heartbeat under way must have ended."""
+    ends_in_time = now_s + policy.rpc_timeout_s <= _loss_s(state)
+    return () if ends_in_time else (WakeAt(at_s=_loss_s(state), cause=cause),)
 
 
 def _lose(state: InSession, now_s: float, cause: Cause, error: str = "") -> Step:
@@ -306,7 +312,11 @@ def _judge_all(state: InSession, verdict: Verdict, cause: Cause) -> tuple[Report
 
 
 def _window_passed(state: InSession, now_s: float) -> bool:
-    return now_s - state.accepted_at_s > LOSS_WINDOW_S
+    return now_s >= _loss_s(state)
+
+
+def _loss_s(state: InSession) -> float:
+    return state.accepted_at_s + LOSS_WINDOW_S
 
 
 def _check_beat(state: InSession, event: HeartbeatAccepted | HeartbeatRefused | HeartbeatFailed) -> None:

@@ -208,6 +208,8 @@ class FakeScorer:
             score=run.score,
             features={"vmaf": run.score},
             frames=len(scored),
+            reference_frames=run.frames,
+            distorted_frames=run.frames,
             model=request.model or self._model,
             scorer="fake",
             backend_used=self._backend,

@@ -27,7 +27,15 @@ from vmafx.domain.y4m import (
     parse_header,
 )
 
-__all__ = ["FFMPEG_HEADER_BYTES_MAX", "SIDE_MIN", "CheckedClip", "FoundFile", "check_pair", "look_at"]
+__all__ = [
+    "FFMPEG_HEADER_BYTES_MAX",
+    "SIDE_MIN",
+    "CheckedClip",
+    "FoundFile",
+    "check_pair",
+    "clip_problem",
+    "look_at",
+]
 
 FFMPEG_HEADER_BYTES_MAX: Final = 128
 """Longest Y4M header that FFmpeg reads, in bytes, newline included."""
@@ -174,13 +182,13 @@ def _read(path: str, descriptor: int, count: int, offset: int) -> bytes:
 
 
 def _check_supported(header: Y4mHeader, path: str) -> None:
-    reason = _unsupported(header)
+    reason = clip_problem(header)
     if reason:
         raise ClipError(path, f"{quoted(path)}: {reason}")
 
 
-def _unsupported(header: Y4mHeader) -> str:
-    """Say why the engine cannot score such a clip as a stock `vmaf` does; empty when it can."""
+def clip_problem(header: Y4mHeader) -> str:
+    """Return why the engine cannot score such a clip as a stock `vmaf` does; empty when it can."""
     size = f"{header.width}x{header.height}"
     if header.subsampling not in _SUBSAMPLINGS:
         return f"pixel format {header.subsampling.value} is not supported by the embedded engine"

@@ -67,6 +67,7 @@ OPTIONS: Final = (
     ),
     Option("quiet", "q", "", "show no progress on a terminal"),
     Option("version", "v", "", "show the version and end"),
+    Option("help", "", "", "show this text and end"),
 )
 """Every option that the engine honours."""
 

@@ -26,6 +26,7 @@ EXIT_USAGE: Final = 1
 EXIT_FAILED: Final = 255
 """Exit status when anything else stops a run before FFmpeg starts."""
 
+_STANDARD_OUTPUT: Final = 1
 _STANDARD_ERROR: Final = 2
 _PROGRAM: Final = "vmafx-vmaf"
 
@@ -37,13 +38,16 @@ def run(argv: Sequence[str]) -> int:
         argv: The command line, without the program's name.
 
     Returns:
-        The exit status, when FFmpeg did not take over: 0 after `--version`, else `EXIT_USAGE` or
+        The exit status, when FFmpeg did not take over: 0 after `--help` and `--version`, else `EXIT_USAGE` or
         `EXIT_FAILED`, with a line on standard error that says why.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback when interrupted
     _occupy_standard_descriptors()
     try:
         options = read_options(argv)
+        if "help" in options:
+            _say(USAGE.rstrip("\n"), to=_STANDARD_OUTPUT)
+            return 0
         arguments = None if "version" in options else parse_arguments(options)
     except ConfigurationError as error:
         _say(f"{USAGE}\n{_PROGRAM}: {error}")
@@ -67,9 +71,9 @@ def _occupy_standard_descriptors() -> None:
             os.set_inheritable(descriptor, True)  # noqa: FBT003 - the only way to call it
 
 
-def _say(text: str) -> None:
+def _say(text: str, *, to: int = _STANDARD_ERROR) -> None:
     with contextlib.suppress(OSError):
-        os.write(_STANDARD_ERROR, (text + "\n").encode(errors="backslashreplace"))
+        os.write(to, (text + "\n").encode(errors="backslashreplace"))
 
 
 def _tell_version() -> int:

@@ -6,25 +6,30 @@ import errno
 import os
 import re
 import signal
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 from vmafx.domain.errors import ReportError, ScorerError
 from vmafx.domain.process import Exit
-from vmafx.domain.text import bounded, printable
+from vmafx.domain.text import bounded, printable, quoted
 
 __all__ = [
+    "FAILED",
     "STDERR_BYTES_MAX",
     "STDERR_SHOWN_BYTES_MAX",
     "Tail",
+    "duration_words",
     "failed_run",
     "is_machine_fault",
+    "last_words",
     "machine_faults",
     "stderr_words",
     "timeout_text",
 ]
 
+FAILED: Final = "libvmaf: vmaf binary failed: "
+"""What the error of a failed run begins with; how it ended comes next."""
 STDERR_BYTES_MAX: Final = 8 * 1024
 """How much of the end of a run's standard error is kept, in bytes."""
 STDERR_SHOWN_BYTES_MAX: Final = 2 * 1024
@@ -43,8 +48,13 @@ _MACHINE_ERRNOS: Final = frozenset(
 _MACHINE_WORDS: Final = tuple(
     os.strerror(number) for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 )
-_DESCRIPTOR_PATH: Final = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,9})(?!\d)")
+_DESCRIPTOR_PATH: Final = r"/(?:dev|proc/self)/fd/(?P<fd>\d{1,9})(?!\d)"
 _LINE_END: Final = re.compile(r"[\r\n]+")
+_USAGE_LINE: Final = re.compile(r"\s|-|.*:$")
+"""What follows the first line of a usage text, as long as it goes on."""
+_REASON_LINES: Final = 3
+_REASON_BYTES_MAX: Final = 768
+_NS_PER_S: Final = 10**9
 
 
 class Tail:
@@ -70,18 +80,51 @@ class Tail:
         return self._data
 
 
-def stderr_words(data: bytes, paths: Mapping[int, str]) -> str:
-    """Return a run's last words fit to be shown: printable lines, bounded, with real paths.
+def stderr_words(data: bytes, descriptors: Mapping[int, str], paths: Mapping[str, str] | None = None) -> str:
+    """Return a run's last words fit to be shown: printable lines, bounded, no usage text, no private paths.
 
     Args:
         data: The end of its standard error.
-        paths: What the run's descriptors were; their names stand in for `/dev/fd/N`.
+        descriptors: What the run's descriptors were; it stands in for `/dev/fd/N`.
+        paths: The paths that the run was given to what stands in for them.
     """
-    text = _DESCRIPTOR_PATH.sub(
-        lambda match: printable(paths.get(int(match[1]), match[0])), data.decode("utf-8", errors="replace")
+    shown = {form: name for path, name in (paths or {}).items() for form in _forms(path)}
+    text = _whole(data, paths or {}).decode("utf-8", errors="replace")
+    text = _names(shown).sub(
+        lambda match: printable(
+            shown[match[0]] if match["fd"] is None else descriptors.get(int(match["fd"]), match[0])
+        ),
+        text,
     )
     lines = (printable(line.rstrip()) for line in _LINE_END.split(text))
-    return bounded("\n".join(line for line in lines if line), STDERR_SHOWN_BYTES_MAX)
+    return bounded("\n".join(_without_usage(line for line in lines if line)), STDERR_SHOWN_BYTES_MAX)
+
+
+def last_words(words: str) -> str:
+    """Return the end of a run's last words, where its reason mostly is, as one bounded line.
+
+    Args:
+        words: The words, fit to be shown.
+    """
+    return bounded("; ".join(words.splitlines()[-_REASON_LINES:]), _REASON_BYTES_MAX)
+
+
+def duration_words(seconds: float) -> str:
+    """Return a duration as settings write it, such as `30m`, `1m30s`, `300ms` or `1ns`.
+
+    Args:
+        seconds: The duration, 0 or more.
+    """
+    rest_ns = round(seconds * 1e9)
+    if 0 < rest_ns < _NS_PER_S:
+        unit, ns = next((unit, ns) for unit, ns in (("ms", 10**6), ("us", 10**3), ("ns", 1)) if rest_ns >= ns)
+        return f"{rest_ns / ns:.12g}{unit}"
+    minutes, seconds_ns = divmod(rest_ns, 60 * _NS_PER_S)
+    hours, minutes = divmod(minutes, 60)
+    parts = [f"{hours}h" if hours else "", f"{minutes}m" if minutes else ""]
+    if seconds_ns or not minutes + hours:
+        parts.append(f"{seconds_ns // _NS_PER_S}{_fraction(seconds_ns % _NS_PER_S)}s")
+    return "".join(parts)
 
 
 def failed_run(end: Exit, words: str, *, inputs: str) -> ScorerError:
@@ -95,25 +138,28 @@ def failed_run(end: Exit, words: str, *, inputs: str) -> ScorerError:
     if end.status == -signal.SIGXFSZ:
         return ReportError("libvmaf: read output file: larger than a report may be", exit_status=end.status)
     return ScorerError(
-        f"libvmaf: vmaf binary failed: {end.words}\nstderr: {words}\n{inputs}",
+        f"{FAILED}{end.words}\nstderr: {words}\n{inputs}",
         exit_status=end.status,
         stderr=words,
         machine_fault=end.machine_fault or any(word in words for word in _MACHINE_WORDS),
     )
 
 
-def timeout_text(limit_s: float, words: str, *, started: bool) -> str:
-    """Return the error text of a run that took longer than it may, and was killed.
+def timeout_text(limit_s: float, words: str, *, doing: str, setting: str = "", started: bool) -> str:
+    """Return the error text of a run that took longer than it may, and was killed; one line.
 
     Args:
         limit_s: How long it might take, in seconds.
         words: Its last words, fit to be shown.
+        doing: What took so long, in words.
+        setting: The setting that the limit comes from; empty when it comes from elsewhere.
         started: Whether a process was started before the time was up.
     """
     run = "signal: killed" if started else "not started"
+    limit = f"{duration_words(limit_s)} ({setting})" if setting else duration_words(limit_s)
     return (
-        f"libvmaf: vmaf subprocess cancelled: deadline of {limit_s:g} s exceeded "
-        f"(run err: {run}, stderr: {words})"
+        f"{limit} exceeded: {doing}: "
+        f"libvmaf: vmaf subprocess cancelled: deadline exceeded (run err: {run}, stderr: {last_words(words)})"
     )
 
 
@@ -139,6 +185,40 @@ def machine_faults(doing: str) -> Generator[None]:
         yield
     except OSError as error:
         problem = error.strerror or str(error)
-        raise ScorerError(f"libvmaf: {doing}: {problem}", machine_fault=True) from error
+        raise ScorerError(f"{doing}: {problem}", machine_fault=True) from error
     except MemoryError as error:
-        raise ScorerError(f"libvmaf: {doing}: out of memory", machine_fault=True) from error
+        raise ScorerError(f"{doing}: out of memory", machine_fault=True) from error
+
+
+def _names(shown: Mapping[str, str]) -> re.Pattern[str]:
+    """What is replaced, in one pass, so that no name is taken for a path again; the longest path first."""
+    paths = [re.escape(form) for form in sorted(shown, key=len, reverse=True)]
+    return re.compile("|".join([*paths, _DESCRIPTOR_PATH]))
+
+
+def _forms(path: str) -> set[str]:
+    """The ways in which a path may stand in words: as it is, escaped, or cut as errors show it."""
+    as_read = path.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace")
+    return {as_read, printable(path), quoted(path)[1:-1]}
+
+
+def _whole(data: bytes, paths: Mapping[str, str]) -> bytes:
+    """Drop what may be the second half of a path, where the beginning was not kept."""
+    if not paths or len(data) < STDERR_BYTES_MAX:
+        return data
+    end = re.search(rb"[\r\n]", data)
+    return data[end.end() if end else max(len(path.encode(errors="surrogateescape")) for path in paths) :]
+
+
+def _without_usage(lines: Iterable[str]) -> Iterator[str]:
+    inside = False
+    for line in lines:
+        if line.lower().startswith("usage:"):
+            inside = True
+        elif not (inside and _USAGE_LINE.match(line)):
+            inside = False
+            yield line
+
+
+def _fraction(ns: int) -> str:
+    return f".{ns:09d}".rstrip("0") if ns else ""

@@ -79,6 +79,7 @@ def open_pair(
     distorted: Clip,
     *,
     length_mismatch: LengthMismatch,
+    problem: Callable[[Y4mHeader], str] = lambda _: "",
     check: Callable[[], None] = lambda: None,
 ) -> OpenPair:
     """Open both clips, compare their headers and count their frames; blocks.
@@ -87,6 +88,7 @@ def open_pair(
         reference: The reference.
         distorted: The distorted clip.
         length_mismatch: What happens when they have different numbers of frames.
+        problem: Says why the executable cannot score a clip with such a header; empty when it can.
         check: Called once per frame; ends the counting by raising.
 
     Raises:
@@ -98,6 +100,7 @@ def open_pair(
     try:
         dis = _open(distorted)
         try:
+            _check_headers(ref, dis, problem)
             return _counted(ref, dis, length_mismatch, check)
         except BaseException:
             dis.close()
@@ -119,8 +122,14 @@ def check_unchanged(pair: OpenPair) -> None:
             raise ClipError(name, f"{quoted(name)}: changed while it was being scored: {_change(opened)}")
 
 
-def _counted(ref: OpenClip, dis: OpenClip, rule: LengthMismatch, check: Callable[[], None]) -> OpenPair:
+def _check_headers(ref: OpenClip, dis: OpenClip, problem: Callable[[Y4mHeader], str]) -> None:
     check_comparable((ref.clip.name, ref.header), (dis.clip.name, dis.header))
+    for opened in (ref, dis):
+        if found := problem(opened.header):
+            raise ClipError(opened.clip.name, f"{quoted(opened.clip.name)}: {found}")
+
+
+def _counted(ref: OpenClip, dis: OpenClip, rule: LengthMismatch, check: Callable[[], None]) -> OpenPair:
     ref, dis = _with_frames(ref, check), _with_frames(dis, check)
     if ref.frames != dis.frames and rule is LengthMismatch.FAIL:
         raise ClipError(

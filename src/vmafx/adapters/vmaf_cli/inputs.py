@@ -9,13 +9,15 @@ from typing import Final
 
 from vmafx.adapters.vmaf_cli.argv import RunArguments, descriptor_path, run_arguments
 from vmafx.adapters.vmaf_cli.capabilities import Capabilities
+from vmafx.adapters.vmaf_cli.engine_clips import clip_problem
 from vmafx.adapters.vmaf_cli.frames import OpenPair, open_pair
 from vmafx.adapters.vmaf_cli.models import Model, ModelFile, model_argument, open_model
 from vmafx.adapters.vmaf_cli.options import ScorerOptions
 from vmafx.adapters.vmaf_cli.unnamed import unnamed_file
 from vmafx.domain.scoring import Clip, ClipDescriptor, ClipFile, ScoreRequest
+from vmafx.domain.y4m import Y4mHeader
 
-__all__ = ["PROGRESS_FD", "RunFiles", "descriptor_names", "open_files"]
+__all__ = ["PROGRESS_FD", "RunFiles", "descriptor_names", "open_files", "path_names"]
 
 REFERENCE_FD: Final = 3
 DISTORTED_FD: Final = 4
@@ -79,13 +81,16 @@ class RunFiles:
         return run_arguments(run, capabilities)
 
 
-def open_files(request: ScoreRequest, options: ScorerOptions, check: Callable[[], None]) -> RunFiles:
+def open_files(
+    request: ScoreRequest, options: ScorerOptions, check: Callable[[], None], *, engine: bool
+) -> RunFiles:
     """Open what a run needs; blocks.
 
     Args:
         request: What to score.
         options: What holds where the request says nothing.
         check: Called often; ends the work by raising.
+        engine: Whether the embedded engine scores it, which takes fewer kinds of clips.
 
     Raises:
         ModelError: The model cannot be used.
@@ -93,10 +98,14 @@ def open_files(request: ScoreRequest, options: ScorerOptions, check: Callable[[]
         ClipError: A clip cannot be scored, or the two cannot be compared.
         OSError: This process or this machine is out of something.
     """
-    model = open_model(request.model or options.default_model, options.model_dir)
+    model = open_model(options.default_model if request.model is None else request.model, options.model_dir)
     try:
         pair = open_pair(
-            request.reference, request.distorted, length_mismatch=options.length_mismatch, check=check
+            request.reference,
+            request.distorted,
+            length_mismatch=options.length_mismatch,
+            problem=clip_problem if engine else _nothing,
+            check=check,
         )
         try:
             return RunFiles(pair=pair, model=model, report=unnamed_file("vmafx-report"))
@@ -115,6 +124,16 @@ def descriptor_names(request: ScoreRequest) -> dict[int, str]:
         if isinstance(clip, ClipDescriptor):
             names[number] = clip.path
     return names
+
+
+def path_names(request: ScoreRequest) -> dict[str, str]:
+    """Return the paths that only we know to the names of their clips, for words of the child."""
+    clips = (request.distorted, request.reference)
+    return {clip.path: clip.name for clip in clips if isinstance(clip, ClipFile)}
+
+
+def _nothing(_: Y4mHeader) -> str:
+    return ""
 
 
 def _clip_path(clip: Clip, child_descriptor: int) -> str:

@@ -31,12 +31,14 @@ class Executable:
         files: The files that, together, are the program; a change of one makes it another program.
         setting: The setting that errors about it name.
         why: Why it was chosen, in words.
+        engine: Whether it is the embedded engine.
     """
 
     argv: tuple[str, ...]
     files: tuple[str, ...]
     setting: str
     why: str
+    engine: bool = False
 
     def __str__(self) -> str:
         return " ".join(self.argv)
@@ -79,7 +81,7 @@ def find_executable(
             f"and the embedded engine is not available: {engine}",
         )
     why = f"the embedded engine; no vmaf is on PATH or at {last_path}"
-    return Executable(argv=engine.argv, files=engine.files, setting=BINARY_SETTING, why=why)
+    return Executable(argv=engine.argv, files=engine.files, setting=BINARY_SETTING, why=why, engine=True)
 
 
 def _named(setting: str, path: str) -> Executable:

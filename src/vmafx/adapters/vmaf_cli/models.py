@@ -13,7 +13,8 @@ from typing import Final, TypeAlias
 from vmafx.adapters.vmaf_cli.argv import descriptor_path
 from vmafx.adapters.vmaf_cli.unnamed import file_chunks
 from vmafx.domain.errors import ModelError, ScorerUnavailableError
-from vmafx.domain.text import quoted
+from vmafx.domain.scoring import model_name_problem
+from vmafx.domain.text import printable, quoted
 
 __all__ = [
     "MODEL_BYTES_MAX",
@@ -23,13 +24,13 @@ __all__ = [
     "ModelFile",
     "model_argument",
     "open_model",
+    "refused_model",
 ]
 
 MODEL_DIR_SETTING: Final = "VMAFX_MODEL_DIR"
 MODEL_BYTES_MAX: Final = 16 * 1024 * 1024
 """Largest model file, in bytes."""
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _FAMILIES: Final = (("vmaf_v1.0.16_hfr_", "vmaf_v1.0.16_hfr"), ("vmaf_v1.0.16_", "vmaf_v1.0.16"))
 """Names that start so may lie in the folder of their family; the first that fits decides."""
 
@@ -37,6 +38,15 @@ _PLAIN_PATH: Final = re.compile(r"/[A-Za-z0-9_./@+-]*")
 """Paths that mean themselves in the option grammar of every known executable."""
 _PLAIN_PATH_BYTES_MAX: Final = 512
 """The stock executable cuts a model option at 1,024 bytes."""
+
+
+_NOT_LOADED: Final = re.compile(
+    r"(?:could not (?:find|load|open|parse|read)|problem (?:loading|reading)) (?:built-in |libvmaf )?model",
+    re.IGNORECASE,
+)
+"""How the known executables say that they have no use for a model."""
+_REFUSED: Final = re.compile(r"^vmafx-vmaf: --model: (.*)$", re.MULTILINE)
+"""How the embedded engine says the same, with its reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +93,9 @@ def open_model(name: str, model_dir: str | None) -> Model:
             too large, cannot be read, or holds no JSON object.
         ScorerUnavailableError: The model directory is not there.
     """
-    if not _NAME.fullmatch(name) or ".." in name:
-        raise ModelError(name, f"libvmaf: {quoted(name)} is no model name")
+    problem = model_name_problem(name)
+    if problem is not None:
+        raise ModelError(name, problem)
     if model_dir is None:
         return BuiltInModel(name=name)
     root = _real_directory(model_dir)
@@ -108,6 +119,29 @@ def model_argument(model: Model, child_descriptor: int) -> str:
             return f"path={path}"
         case ModelFile():
             return f"path={descriptor_path(child_descriptor)}"
+
+
+def refused_model(model: Model, words: str, *, model_dir: str | None, executable: str) -> ModelError | None:
+    """Return the error of a run that failed because of its model; None when its last words speak of none.
+
+    Args:
+        model: The model.
+        words: The run's last words, fit to be shown.
+        model_dir: The directory of model files; None when there is none.
+        executable: What ran, in words.
+    """
+    if found := _REFUSED.search(words):
+        return ModelError(model.name, f"model {quoted(model.name)}: {executable} cannot use it: {found[1]}")
+    if _NOT_LOADED.search(words) is None:
+        return None
+    if isinstance(model, ModelFile):
+        return _bad(model.name, model.path, f"{executable} cannot load it")
+    where = "unset" if model_dir is None else printable(model_dir)
+    return ModelError(
+        model.name,
+        f'libvmaf: model {quoted(model.name)} not found (modelDir="{printable(model_dir or "")}"): '
+        f"neither in {MODEL_DIR_SETTING} ({where}) nor built into {executable}",
+    )
 
 
 def _real_directory(model_dir: str) -> str:
@@ -162,4 +196,4 @@ def _check_content(name: str, path: str, descriptor: int) -> None:
 
 
 def _bad(name: str, path: str, problem: str) -> ModelError:
-    return ModelError(name, f"libvmaf: model {quoted(name)}: {quoted(path)}: {problem}")
+    return ModelError(name, f"model {quoted(name)}: {quoted(path)}: {problem}")

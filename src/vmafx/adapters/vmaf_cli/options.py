@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
 
 from vmafx.domain.scoring import THREADS_MAX, Backend, LengthMismatch
@@ -58,7 +59,7 @@ class ScorerOptions:
             `child_environment` lets pass.
 
     Raises:
-        ValueError: A number is outside its range.
+        ValueError: A number is outside its range, or a member of an enum is something else.
     """
 
     vmaf_binary: str | None = None
@@ -75,10 +76,18 @@ class ScorerOptions:
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     def __post_init__(self) -> None:
+        _check_member("backend", self.backend, Backend)
+        _check_member("length_mismatch", self.length_mismatch, LengthMismatch)
         if not (math.isfinite(self.score_timeout_s) and self.score_timeout_s >= 0):
             raise ValueError(f"score_timeout_s={self.score_timeout_s} must be 0 or more seconds")
         if not 1 <= self.score_threads <= THREADS_MAX:
             raise ValueError(f"score_threads={self.score_threads} must be from 1 to {THREADS_MAX}")
+
+
+def _check_member(name: str, value: object, kind: type[Enum]) -> None:
+    # Callers without a type checker pass the words of settings, which would go wrong much later.
+    if not isinstance(value, kind):
+        raise ValueError(f"{name}={value!r} must be a {kind.__name__}")  # noqa: TRY004 - as documented
 
 
 def child_environment(base: Mapping[str, str], *, job_id: str) -> dict[str, str]:

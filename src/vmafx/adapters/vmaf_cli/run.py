@@ -18,8 +18,9 @@ from vmafx.adapters.vmaf_cli.faults import (
     timeout_text,
 )
 from vmafx.adapters.vmaf_cli.frames import check_unchanged
-from vmafx.adapters.vmaf_cli.inputs import PROGRESS_FD, RunFiles, descriptor_names, open_files
+from vmafx.adapters.vmaf_cli.inputs import PROGRESS_FD, RunFiles, descriptor_names, open_files, path_names
 from vmafx.adapters.vmaf_cli.lookup import Executable
+from vmafx.adapters.vmaf_cli.models import refused_model
 from vmafx.adapters.vmaf_cli.options import ScorerOptions, child_environment
 from vmafx.adapters.vmaf_cli.progress import ProgressLines
 from vmafx.adapters.vmaf_cli.receipts import check_backend
@@ -34,8 +35,11 @@ from vmafx.ports.clock import Clock
 from vmafx.ports.processes import Processes
 from vmafx.ports.scorer import Progress
 
-__all__ = ["PairRuns", "Scored", "Tool"]
+__all__ = ["TIMEOUT_SETTING", "PairRuns", "Scored", "Tool"]
 
+TIMEOUT_SETTING: Final = "VMAFX_SCORE_TIMEOUT"
+
+_ENGINE_VERSION: Final = "vmafx-vmaf "
 _USAGE_BYTES_MAX: Final = 256 * 1024
 """How much of a usage text is read, in bytes."""
 
@@ -51,6 +55,16 @@ class Tool:
 
     executable: Executable
     capabilities: Capabilities
+
+    @property
+    def is_engine(self) -> bool:
+        """Whether it is the embedded engine, also where a setting names it."""
+        return self.executable.engine or self.capabilities.version.startswith(_ENGINE_VERSION)
+
+    @property
+    def words(self) -> str:
+        """What it is, in words."""
+        return "the embedded engine" if self.is_engine else str(self.executable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +90,7 @@ class Scored:
 class _Run:
     """A run while it goes on."""
 
+    tool: Tool
     request: ScoreRequest
     any_length: bool
     lines: ProgressLines
@@ -84,7 +99,7 @@ class _Run:
 
     @property
     def words(self) -> str:
-        return stderr_words(self.stderr.data, descriptor_names(self.request))
+        return stderr_words(self.stderr.data, descriptor_names(self.request), path_names(self.request))
 
     @property
     def inputs(self) -> str:
@@ -111,7 +126,7 @@ class PairRuns:
         self._new_run_id = new_run_id
 
     async def ask(self, executable: Executable, *arguments: str, timeout_s: float) -> str:
-        """Return what the executable writes to standard error, however it ends.
+        """Return what the executable writes to standard error, unless the machine ends it.
 
         Args:
             executable: What to run.
@@ -119,7 +134,7 @@ class PairRuns:
             timeout_s: How long it may take, in seconds.
 
         Raises:
-            ScorerError: It cannot be started.
+            ScorerError: It cannot be started, or a fault of the machine ended it.
             ScoreTimeoutError: It took longer than it may.
         """
         heard = bytearray()
@@ -129,10 +144,15 @@ class PairRuns:
 
         try:
             async with self._clock.timeout(timeout_s):
-                await self._ended(executable, arguments, descriptors={}, listeners={2: listen})
+                end = await self._ended(executable, arguments, descriptors={}, listeners={2: listen})
         except TimeoutError:
             words = stderr_words(bytes(heard), {})
-            raise ScoreTimeoutError(timeout_text(timeout_s, words, started=True), stderr=words) from None
+            doing = f"{executable} was asked for its {'version' if arguments else 'usage text'}"
+            text = timeout_text(timeout_s, words, doing=doing, started=True)
+            raise ScoreTimeoutError(text, stderr=words) from None
+        if end.machine_fault:
+            failure = failed_run(end, stderr_words(bytes(heard), {}), inputs="no clips")
+            raise failure
         return heard.decode("utf-8", errors="replace")
 
     async def score(
@@ -155,7 +175,7 @@ class PairRuns:
             ScoreTimeoutError: The run took longer than it may.
             VmafxError: Whatever else the port says.
         """
-        run = _Run(request=request, any_length=any_length, lines=ProgressLines(progress))
+        run = _Run(tool=tool, request=request, any_length=any_length, lines=ProgressLines(progress))
         timeout_s = self._options.score_timeout_s if request.timeout_s is None else request.timeout_s
         with ExitStack() as resources, machine_faults("run vmaf"):
             resources.callback(run.lines.close)
@@ -164,9 +184,12 @@ class PairRuns:
                     files = await self._opened(run)
                     resources.callback(files.close)
                     run.lines.frames_total = files.pair.frames
-                    end = await self._scored(run, tool, files)
+                    end = await self._scored(run, files)
             except TimeoutError:
-                text = timeout_text(timeout_s, run.words, started=run.started)
+                setting = TIMEOUT_SETTING if request.timeout_s is None else ""
+                text = timeout_text(
+                    timeout_s, run.words, doing=run.inputs, setting=setting, started=run.started
+                )
                 raise ScoreTimeoutError(text, stderr=run.words) from None
             scored = await in_thread(
                 lambda sign: self._judged(run, files, end, sign.check), clock=self._clock
@@ -176,12 +199,13 @@ class PairRuns:
 
     async def _opened(self, run: _Run) -> RunFiles:
         return await in_thread(
-            lambda sign: open_files(run.request, self._options, sign.check),
+            lambda sign: open_files(run.request, self._options, sign.check, engine=run.tool.is_engine),
             clock=self._clock,
             discard=RunFiles.close,
         )
 
-    async def _scored(self, run: _Run, tool: Tool, files: RunFiles) -> Exit:
+    async def _scored(self, run: _Run, files: RunFiles) -> Exit:
+        tool = run.tool
         listeners: dict[int, Listener] = {2: run.stderr.feed}
         heard = run.lines.wanted and tool.capabilities.has("progress-fd")
         if heard:
@@ -229,6 +253,7 @@ class PairRuns:
         """Say what became of a run that ended; the cause nearest to its root comes first; blocks.
 
         Raises:
+            ModelError: The executable cannot use the model.
             ReportError: The run left no report that can be believed.
         """
         failure = None if end.status == 0 else failed_run(end, run.words, inputs=run.inputs)
@@ -236,7 +261,10 @@ class PairRuns:
             raise failure
         check_unchanged(files.pair)
         if failure is not None:
-            raise failure
+            refused = refused_model(
+                files.model, run.words, model_dir=self._options.model_dir, executable=run.tool.words
+            )
+            raise refused or failure
         try:
             return self._believed(run, files, check)
         except ReportError as error:  # what the run said may be why: it could not write, it was cut short

@@ -100,7 +100,10 @@ class CliScorer:
                 self._tests_ended += 1
         if isinstance(self._outcome, ScorerInfo):
             return self._outcome
-        raise ScorerUnavailableError(self._outcome.setting, self._outcome.problem) from self._outcome
+        failed = self._outcome
+        raise ScorerUnavailableError(
+            failed.setting, failed.problem, exit_status=failed.exit_status
+        ) from failed
 
     async def _test(self) -> ScorerInfo | ScorerUnavailableError:
         try:
@@ -147,6 +150,8 @@ def _result(scored: Scored, info: ScorerInfo) -> ScoreResult:
         score=report.score,
         features=report.features,
         frames=len(report.frame_values),
+        reference_frames=scored.clip_frames[0],
+        distorted_frames=scored.clip_frames[1],
         model=scored.model,
         scorer=info.version or report.version,
         backend_used=scored.backend_used,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vmafx.adapters.vmaf_cli.capabilities import Capabilities, parse_usage, parse_version
-from vmafx.adapters.vmaf_cli.faults import machine_faults
+from vmafx.adapters.vmaf_cli.faults import FAILED, last_words, machine_faults
 from vmafx.adapters.vmaf_cli.lookup import Executable
 from vmafx.adapters.vmaf_cli.models import ModelFile, open_model
 from vmafx.adapters.vmaf_cli.options import ScorerOptions
@@ -19,9 +19,11 @@ from vmafx.adapters.vmaf_cli.unnamed import unnamed_file
 from vmafx.domain.errors import (
     BackendMismatchError,
     ModelError,
+    ScorerError,
     ScorerUnavailableError,
     VmafxError,
 )
+from vmafx.domain.process import Exit
 from vmafx.domain.scoring import Backend, Clip, ClipDescriptor, ScoreRequest
 
 __all__ = ["BACKEND_SETTING", "SELF_TEST_TIMEOUT_S", "ScorerInfo", "prove"]
@@ -31,6 +33,7 @@ MODEL_SETTING: Final = "VMAFX_DEFAULT_MODEL"
 SELF_TEST_TIMEOUT_S: Final = 60.0
 """How long each step may take, in seconds; the first start of a graphics device takes many."""
 
+_NOTHING_KNOWN: Final = Capabilities(version="", options=frozenset())
 _WIDTH: Final = 176
 _HEIGHT: Final = 144
 _FRAMES: Final = 2
@@ -93,30 +96,54 @@ async def prove(executable: Executable, options: ScorerOptions, runs: PairRuns) 
 
 async def _prove(executable: Executable, options: ScorerOptions, runs: PairRuns) -> ScorerInfo:
     with _unavailable(executable, options):
-        usage = await runs.ask(executable, timeout_s=SELF_TEST_TIMEOUT_S)
-        version = await runs.ask(executable, "--version", timeout_s=SELF_TEST_TIMEOUT_S)
-        capabilities = Capabilities(version=parse_version(version), options=parse_usage(usage))
-        _check_flag(capabilities, executable, options)
-        tool = Tool(executable=executable, capabilities=capabilities)
-        with machine_faults("make the clips of the self-test"), _clips() as (reference, distorted):
-            request = ScoreRequest(reference=reference, distorted=distorted, timeout_s=SELF_TEST_TIMEOUT_S)
-            # How many frames a report tells is a matter between it and the clips of each job.
-            scored = await runs.score(tool, request, any_length=True, progress=_nobody)
-        return ScorerInfo(tool=tool, backend=options.backend, verified=scored.backend_used is not None)
+        _check_backend(Tool(executable=executable, capabilities=_NOTHING_KNOWN), options)
+        try:
+            return await _tried(executable, options, runs)
+        except ScorerError as error:
+            if not _ended_by_machine(error):
+                raise
+        return await _tried(executable, options, runs)
 
 
-def _check_flag(capabilities: Capabilities, executable: Executable, options: ScorerOptions) -> None:
-    if options.backend is not Backend.CPU and not capabilities.has("backend"):
+async def _tried(executable: Executable, options: ScorerOptions, runs: PairRuns) -> ScorerInfo:
+    usage = await runs.ask(executable, timeout_s=SELF_TEST_TIMEOUT_S)
+    version = await runs.ask(executable, "--version", timeout_s=SELF_TEST_TIMEOUT_S)
+    capabilities = Capabilities(version=parse_version(version), options=parse_usage(usage))
+    tool = Tool(executable=executable, capabilities=capabilities)
+    _check_backend(tool, options)
+    _check_flag(tool, options)
+    with machine_faults("make the clips of the self-test"), _clips() as (reference, distorted):
+        request = ScoreRequest(reference=reference, distorted=distorted, timeout_s=SELF_TEST_TIMEOUT_S)
+        # How many frames a report tells is a matter between it and the clips of each job.
+        scored = await runs.score(tool, request, any_length=True, progress=_nobody)
+    return ScorerInfo(tool=tool, backend=options.backend, verified=scored.backend_used is not None)
+
+
+def _check_backend(tool: Tool, options: ScorerOptions) -> None:
+    if tool.is_engine and options.backend is not Backend.CPU:
+        asked = options.backend.value
+        raise ScorerUnavailableError(
+            BACKEND_SETTING, f"the embedded engine runs cpu only; {asked} was asked for"
+        )
+
+
+def _check_flag(tool: Tool, options: ScorerOptions) -> None:
+    if options.backend is not Backend.CPU and not tool.capabilities.has("backend"):
         raise ScorerUnavailableError(
             BACKEND_SETTING,
-            f"{options.backend.value} was asked for, but {executable} has no --backend option: "
-            "nothing but cpu can be honoured",
+            f"{tool.executable} has no --backend option, so only cpu can be honoured; "
+            f"{options.backend.value} was asked for",
         )
+
+
+def _ended_by_machine(error: VmafxError) -> bool:
+    """Whether the machine ended a process that had started (ADR 0010)."""
+    return isinstance(error, ScorerError) and error.machine_fault and error.exit_status is not None
 
 
 @contextmanager
 def _unavailable(executable: Executable, options: ScorerOptions) -> Generator[None]:
-    """Say of each failure which setting decides it.
+    """Say of each failure which setting decides it, in one line.
 
     Yields:
         Nothing; the body runs.
@@ -133,12 +160,29 @@ def _unavailable(executable: Executable, options: ScorerOptions) -> Generator[No
     except BackendMismatchError as error:
         raise ScorerUnavailableError(BACKEND_SETTING, f"{executable}: {error}") from error
     except VmafxError as error:
-        setting = executable.setting if options.backend is Backend.CPU else BACKEND_SETTING
+        by_machine = _ended_by_machine(error)
+        of_backend = options.backend is not Backend.CPU and not by_machine
+        status = error.exit_status if isinstance(error, ScorerError) else None
+        failed = "failed its self-test twice" if by_machine else "failed its self-test"
         raise ScorerUnavailableError(
-            setting,
-            f"{executable} ({executable.why}) fails its self-test on backend {options.backend.value} "
-            f"with model {options.default_model}: {error}",
+            BACKEND_SETTING if of_backend else executable.setting,
+            f"{_cause(error, executable)}; {executable} ({executable.why}) {failed} on backend "
+            f"{options.backend.value} with model {options.default_model}",
+            exit_status=status,
         ) from error
+
+
+def _cause(error: VmafxError, executable: Executable) -> str:
+    """The cause of a failed self-test in one line; what the executable said comes before how it ended."""
+    first = str(error).split("\n", 1)[0]
+    words = last_words(error.stderr) if isinstance(error, ScorerError) else ""
+    if isinstance(error, ScorerError) and error.exit_status is not None and error.exit_status < 0:
+        how = Exit(status=error.exit_status)
+        ended = "was killed" if how.machine_fault else "crashed"
+        return f"{executable} {ended} ({how.words})" + (f": {words}" if words else "")
+    if words and first.startswith(FAILED):
+        return f"{words} ({first.removeprefix(FAILED)})"
+    return f"{first} ({words})" if words and words not in first else first
 
 
 def _facts(executable: Executable, options: ScorerOptions) -> dict[str, object] | None:
