@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import inspect
+import itertools
 from pathlib import Path
-from typing import Final
+from typing import Final, NewType
 
 import vmafx
 
@@ -31,8 +34,21 @@ def sentence(name: str) -> str:
     """The first sentence of a name's documentation, in one line."""
     if name in ALIASES:
         return ALIASES[name]
-    text = inspect.getdoc(getattr(vmafx, name)) or ""
+    thing = getattr(vmafx, name)
+    text = below(name) if isinstance(thing, NewType) else inspect.getdoc(thing) or ""
     return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
+
+
+def below(name: str) -> str:
+    """The text under a name's definition: all that a `NewType` has for documentation."""
+    home = importlib.import_module(vmafx._HOME_OF[name])  # noqa: SLF001 - a tool of the same project
+    body = ast.parse(inspect.getsource(home)).body
+    for statement, after in itertools.pairwise(body):
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == name:
+            match after:
+                case ast.Expr(value=ast.Constant(value=str(text))):
+                    return inspect.cleandoc(text)
+    raise LookupError(f"{name} has no description")
 
 
 if __name__ == "__main__":

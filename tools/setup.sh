@@ -25,7 +25,7 @@ find_python() {
         fi
     done
     if [ -n "$wanted" ]; then
-        echo "setup: PYTHON=$wanted is no Python 3.11 or later" >&2
+        echo "setup: PYTHON=$wanted is not Python 3.11 or later" >&2
     else
         echo "setup: no Python 3.11 or later on PATH; name one, for example: make PYTHON=/opt/python3.13/bin/python3" >&2
     fi

@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Final
 
+from vmafx.domain.version import __version__
+
 if TYPE_CHECKING:
     from vmafx.adapters.fakes.clock import VirtualClock as VirtualClock
     from vmafx.adapters.fakes.clock import VirtualTimeError as VirtualTimeError
@@ -174,8 +176,6 @@ __all__ = [
     "open_scorer",
     "run_virtual",
 ]
-
-__version__ = "0.1.0"
 
 _HOMES: Final = {
     "vmafx.adapters.fakes.clock": (

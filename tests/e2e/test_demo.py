@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,9 @@ def test_the_demo_scores_two_clips_that_it_made(program):
     assert done.returncode == 0, done.stderr
     score = float(re.search(r"^VMAF +([0-9.]+)$", done.stdout, re.MULTILINE)[1])
     assert 50 < score < 98
+    example = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    shown = [line for line in done.stdout.splitlines() if not line.startswith(("$", "VMAF", "scorer"))]
+    assert set(shown) <= set(example)
     for name in ("ref.y4m", "dis.y4m"):
         data = (program.folder / "build" / "demo" / name).read_bytes()
         header = parse_header(data, name=name)
@@ -41,13 +45,65 @@ def test_the_demo_scores_two_clips_that_it_made(program):
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make on PATH")
 @pytest.mark.parametrize(
-    "target", ["setup", "demo", "test", "check", "bench", "soak", "proto", "clean", "distclean"]
+    "target", ["setup", "help", "demo", "test", "check", "bench", "soak", "proto", "clean", "distclean"]
 )
 def test_every_target_is_there(target):
     done = subprocess.run(
         ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def made(*arguments):
+    return subprocess.run(
+        ["make", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=True
+    ).stdout
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make on PATH")
+def test_the_help_of_make_tells_every_target():
+    told = re.findall(r"^make (\w+)", made("help"), re.MULTILINE)
+    targets = re.findall(r"^(\w+):(?!=)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(told) == set(targets) - {"setup", "distclean"}  # these two are told beside others
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make on PATH")
+def test_a_soak_without_tests_is_no_success():
+    command = made("--dry-run", "soak").strip().splitlines()[-1]
+    assert command.endswith("-m pytest -m soak --timeout=3600")
+
+
+def test_there_are_soak_tests():
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-m",
+            "soak",
+            "--collect-only",
+            "-q",
+            "tests/e2e/test_soak_score.py",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "2 tests collected" in done.stdout
+
+
+def test_every_tool_that_contributors_are_told_of_is_installed_by_make():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    pinned = dict(wanted.split("==") for wanted in project["dependency-groups"]["dev"])
+    packages = {"lint-imports": "import-linter"}
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    tools = set(re.findall(r"\.venv/bin/([\w-]+)", text + hooks))
+    assert "pre-commit" in tools
+    assert {packages.get(tool, tool) for tool in tools} <= set(pinned)
 
 
 def test_a_python_that_is_too_old_is_refused_by_name(tmp_path):
@@ -63,7 +119,7 @@ def test_a_python_that_is_too_old_is_refused_by_name(tmp_path):
         check=False,
     )
     assert done.returncode == 1
-    assert done.stderr == f"setup: PYTHON={old} is no Python 3.11 or later\n"
+    assert done.stderr == f"setup: PYTHON={old} is not Python 3.11 or later\n"
     assert not (tmp_path / "venv").exists()
 
 

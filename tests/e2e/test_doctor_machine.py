@@ -66,12 +66,21 @@ def test_an_rclone_that_does_not_work_is_no_reason_to_hang(program, monkeypatch,
     rclone = look(program, VMAFX_RCLONE_BIN=path)["rclone"]
     assert not rclone["ok"]
     assert words in rclone["found"]
+    assert rclone["advice"].startswith("correct VMAFX_RCLONE_BIN")
+
+
+def test_a_missing_rclone_is_told(program, monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(program.temporary / "python"))
+    rclone = look(program, PATH=str(program.temporary))["rclone"]
+    assert (rclone["ok"], rclone["found"]) == (False, "missing")
     assert "pip install 'vmafx[rclone]'" in rclone["advice"]
 
 
-def test_a_missing_rclone_is_told(program):
+def test_a_setting_that_names_no_rclone_is_told_with_its_value(program):
     rclone = look(program, VMAFX_RCLONE_BIN="/no/such/rclone")["rclone"]
-    assert (rclone["ok"], rclone["found"]) == (False, "missing")
+    assert not rclone["ok"]
+    assert rclone["found"] == 'VMAFX_RCLONE_BIN="/no/such/rclone" names no executable'
+    assert rclone["advice"].startswith("correct VMAFX_RCLONE_BIN")
 
 
 def test_the_rclone_of_the_environment_comes_before_that_of_the_path(program, monkeypatch):
@@ -86,12 +95,39 @@ def test_the_rclone_of_the_environment_comes_before_that_of_the_path(program, mo
 
 def test_models_are_listed(program):
     models = program.folder / "models"
-    (models / "family").mkdir(parents=True)
-    (models / "vmaf_v0.6.1.json").write_text("{}", encoding="utf-8")
-    (models / "family" / "vmaf_x.json").write_text("{}", encoding="utf-8")
+    (models / "vmaf_v1.0.16").mkdir(parents=True)
+    for name in ("vmaf_v0.6.1", "vmaf_v1.0.16/vmaf_v1.0.16_x"):
+        (models / f"{name}.json").write_text("{}", encoding="utf-8")
     found = look(program, VMAFX_MODEL_DIR=str(models))["models"]
-    assert found["found"] == f"{models}: vmaf_v0.6.1, vmaf_x"
+    assert found["found"] == f"{models}: vmaf_v0.6.1, vmaf_v1.0.16_x"
     assert found["ok"]
+
+
+def test_only_models_that_a_name_can_choose_are_listed(program):
+    models = program.folder / "models"
+    (models / "family").mkdir(parents=True)
+    (models / "folder.json").mkdir()
+    secret = program.folder / "secret.json"
+    for path in (secret, models / "good.json", models / "two words.json", models / "a..b.json"):
+        path.write_text("{}", encoding="utf-8")
+    (models / "family" / "elsewhere.json").write_text("{}", encoding="utf-8")
+    (models / "damaged.json").write_text("{", encoding="utf-8")
+    (models / "outside.json").symlink_to(secret)
+    (models / "dangling.json").symlink_to(models / "nowhere")
+    (models / "inside.json").symlink_to(models / "good.json")
+    os.mkfifo(models / "pipe.json")
+    found = look(program, VMAFX_MODEL_DIR=str(models))["models"]
+    assert found["found"] == f"{models}: good, inside"
+    (models / "good.json").unlink()
+    found = look(program, VMAFX_MODEL_DIR=str(models))["models"]
+    assert found["found"] == f"{models}: no usable model file (.json) in it"
+    assert not found["ok"]
+
+
+def test_a_model_folder_that_does_not_exist_is_told_so(program):
+    found = look(program, VMAFX_MODEL_DIR="/no/such")["models"]
+    assert found["found"] == "/no/such: No such file or directory"
+    assert found["advice"].startswith("correct VMAFX_MODEL_DIR")
 
 
 def test_a_model_folder_without_models_is_told(program):

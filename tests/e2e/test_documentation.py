@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import json
 import re
 import subprocess
 import sys
@@ -11,6 +14,11 @@ import pytest
 
 from tests import clips
 from tests.e2e.program import HANG_S
+from vmafx.app.cli.answer import as_json
+from vmafx.app.cli.arguments import ScoreArguments
+from vmafx.app.cli.commands import score_command
+from vmafx.app.settings.names import KNOWN_NAMES
+from vmafx.domain.scoring import Backend, FrameScore, ScoreRequest, ScoreResult
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,11 +55,7 @@ def test_no_link_of_the_documentation_leads_nowhere(page):
 
 
 def test_every_setting_that_is_read_is_documented_and_the_other_way_round():
-    source = "".join(
-        path.read_text(encoding="utf-8")
-        for path in (ROOT / "src/vmafx/app").rglob("*.py")
-        if path.name != "doctor.py"
-    )
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/vmafx/app").rglob("*.py"))
     read = set(re.findall(r'"(VMAFX?_[A-Z_]+)"', source))
     documented = set(
         re.findall(
@@ -59,6 +63,39 @@ def test_every_setting_that_is_read_is_documented_and_the_other_way_round():
         )
     )
     assert read - {"_VMAFX_COMPLETE"} == documented
+    assert documented - {"VMAF_BIN"} <= KNOWN_NAMES
+
+
+def documented_words(page, heading):
+    """The words in the first column of the table that begins with `heading`."""
+    lines = (ROOT / page).read_text(encoding="utf-8").split(f"| {heading} |", 1)[1].splitlines()[2:]
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines)
+    return {word for row in rows for word in re.findall(r"`(\w+)`", row.split("|")[1])}
+
+
+@pytest.mark.parametrize("kind", [ScoreRequest, ScoreResult], ids=lambda kind: kind.__name__)
+def test_every_field_of_requests_and_results_is_documented(kind):
+    documented = documented_words("docs/embedding.md", f"field of `{kind.__name__}`")
+    assert documented == {field.name for field in dataclasses.fields(kind)}
+
+
+def test_every_key_of_the_answer_is_documented():
+    frame = FrameScore(frame=0, score=1.0)
+    result = ScoreResult(
+        score=1.0, features={}, frames=1, reference_frames=1, distorted_frames=1, frame_scores=(frame,)
+    )
+    asked = ScoreArguments(reference="r", distorted="d", features=True, frames=True)
+    assert documented_words("docs/cli.md", "key") == set(json.loads(as_json(asked, result, Backend.CPU)))
+
+
+def test_every_option_of_score_is_documented_in_both_places():
+    options = {option for parameter in score_command.params for option in parameter.opts if "--" in option}
+    page = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    assert options == set(re.findall(r"^\| `(--\w+)", page, re.MULTILINE))
+    assert options == set(re.findall(r"--\w+", re.search(r"REF DIS` takes `(.*?)`", README)[1]))
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 DECISIONS = sorted(ROOT.glob("docs/adr/0*.md"))

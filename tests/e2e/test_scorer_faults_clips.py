@@ -15,7 +15,7 @@ from tests.cli_scorer import cli_scorer, clip, descriptors, pair_request, plain,
 from vmafx.adapters.clock.system import SystemClock
 from vmafx.adapters.vmaf_cli.scorer import CliScorer
 from vmafx.domain.errors import ClipError, ModelError, VmafxError
-from vmafx.domain.scoring import ClipDescriptor, LengthMismatch, ScoreRequest
+from vmafx.domain.scoring import ClipDescriptor, ClipFile, LengthMismatch, ScoreRequest
 
 GUARD_S = 60.0
 SCORE_TOLERANCE = 0.05  # features of small pictures depend on the processor
@@ -218,6 +218,35 @@ async def test_descriptors_give_the_same_score_as_paths_wherever_they_stand(
     finally:
         for clip_ in opened:
             os.close(clip_.descriptor)
+
+
+@pytest.mark.parametrize(
+    "way", ["/dev/fd/{}", "/proc/self/fd/{}", "/proc/{pid}/fd/{}", "link", "folder link"]
+)
+async def test_path_that_means_something_else_in_a_child_still_names_our_file(
+    scorer: CliScorer, tmp_path: Path, way: str
+) -> None:
+    request = pair_request(tmp_path, plain(distorted=False), plain(distorted=True))
+    expected = await score(scorer, request)
+    descriptor = os.open(request.distorted.path, os.O_RDONLY)
+    try:
+        match way:
+            case "link":
+                (tmp_path / "link").symlink_to(f"/dev/fd/{descriptor}")
+                path = str(tmp_path / "link")
+            case "folder link":
+                (tmp_path / "folder").symlink_to("/proc/self/fd")
+                path = str(tmp_path / "folder" / str(descriptor))
+            case _:
+                path = way.format(descriptor, pid=os.getpid())
+        distorted = ClipFile(path=path, name="dis")
+        reference = ClipDescriptor(
+            descriptor=descriptor, name="ref", path=request.distorted.path
+        )  # takes number 3 of the child
+        assert await score(scorer, ScoreRequest(reference=request.reference, distorted=distorted)) == expected
+        assert await score(scorer, ScoreRequest(reference=reference, distorted=distorted)) > 99.0
+    finally:
+        os.close(descriptor)
 
 
 async def test_refusal_of_a_descriptor_shows_its_owners_name(scorer: CliScorer, tmp_path: Path) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import io
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -27,7 +30,7 @@ from vmafx.app.cli.log import log_to_stderr
 from vmafx.app.cli.progress import progress_bar
 from vmafx.app.cli.streams import say, write_out
 from vmafx.app.cli.table import labelled
-from vmafx.app.container.doctor import Check, Checkup
+from vmafx.app.container.checkup import Check, Checkup
 from vmafx.domain.errors import ClipError, ConfigurationError, ScorerUnavailableError
 from vmafx.domain.scoring import Backend, FrameScore, ScoreResult
 
@@ -70,6 +73,28 @@ def test_folding_loses_no_character_of_a_name(text, width):
     assert "".join(folded.split()).removeprefix("reference") == text
 
 
+@given(
+    rows=st.lists(st.tuples(st.text("ab_", min_size=1, max_size=35), st.text("0123456789.", max_size=9))),
+    width=st.integers(12, 60),
+)
+def test_a_value_stands_beside_its_name_wherever_both_fit(rows, width):
+    lines = labelled(rows, width).splitlines()
+    for label, text in rows:
+        if len(label) + 2 + len(text) <= width:
+            assert [label, *text.split()] in [line.split() for line in lines]
+
+
+def test_one_long_name_does_not_disturb_the_column_of_the_others():
+    rows = [("feature", "mean"), ("integer_adm2", "0.956028"), ("x" * 35, "1.5"), ("vmaf", "80.6")]
+    assert labelled(rows, 36).splitlines() == [
+        "feature       mean",
+        "integer_adm2  0.956028",
+        "x" * 35,
+        "              1.5",
+        "vmaf          80.6",
+    ]
+
+
 def test_a_table_for_no_terminal_is_one_line_a_row():
     text = labelled([("VMAF", "1"), ("reference", "x" * 500)], None)
     assert text == f"VMAF       1\nreference  {'x' * 500}\n"
@@ -104,6 +129,27 @@ def test_json_keeps_every_digit_and_every_byte_of_a_name():
         {"frame": 0, "score": 95.0, "features": {"integer_adm2": 0.1}},
         {"frame": 1, "score": 95.4539568, "features": {}},
     ]
+
+
+def test_json_tells_the_frames_of_both_clips_where_they_are_known():
+    counted = dataclasses.replace(RESULT, reference_frames=6, distorted_frames=2)
+    answer = json.loads(as_json(ASKED, counted, Backend.CPU))
+    assert (answer["frames"], answer["reference_frames"], answer["distorted_frames"]) == (2, 6, 2)
+
+
+@pytest.mark.parametrize(
+    ("reference", "distorted", "subsample", "shown"),
+    [
+        (None, None, 1, "2"),
+        (2, 2, 1, "2"),
+        (6, 2, 1, "2 (of 6 in the reference and 2 in the distorted)"),
+        (6, 4, 2, "2 (one of every 2, of 6 in the reference and 4 in the distorted)"),
+    ],
+)
+def test_the_table_tells_the_frames_of_both_clips_when_they_differ(reference, distorted, subsample, shown):
+    result = dataclasses.replace(RESULT, reference_frames=reference, distorted_frames=distorted)
+    table = as_table(dataclasses.replace(ASKED, subsample=subsample), result, Backend.CPU, None)
+    assert f"frames     {shown}\n" in table
 
 
 def test_json_has_only_what_was_asked_for():
@@ -143,19 +189,44 @@ def test_a_name_that_is_no_utf8_is_quoted_byte_for_byte():
     assert done.stdout == b"-a b\xff'\\\n$(x)`y`"
 
 
+def conversion_target(clip, other="ref.y4m"):
+    words = shlex.split(y4m_command(clip, other=other))
+    assert words[:3] == ["ffmpeg", "-i", f"file:{clip}"]
+    assert words[-1].startswith("file:")
+    return words[-1].removeprefix("file:")
+
+
 @pytest.mark.parametrize(
-    ("clip", "target"),
+    ("clip", "other", "target"),
     [
-        ("a b.mp4", "a b.y4m"),
-        ("-x.mkv", "-x.y4m"),
-        ("clip.y4m", "clip.y4m.y4m"),
-        ("d.d/clip", "d.d/clip.y4m"),
+        ("a b.mp4", "ref.y4m", "a b.y4m"),
+        ("-x.mkv", "ref.y4m", "-x.y4m"),
+        ("clip.y4m", "ref.y4m", "clip.y4m.y4m"),
+        ("d.d/clip", "ref.y4m", "d.d/clip.y4m"),
+        ("a.mp4", "a.mp4", "a.y4m"),
+        ("a.mp4", "./a.mp4", "a.y4m"),
+        ("a.mp4", "a.y4m", "a.mp4.y4m"),
+        ("a.mp4", "./a.mkv", "a.mp4.y4m"),
     ],
 )
-def test_the_conversion_writes_beside_the_clip_and_never_over_it(clip, target):
-    words = shlex.split(y4m_command(clip))
-    assert words[:3] == ["ffmpeg", "-i", f"file:{clip}"]
-    assert words[-1] == f"file:{target}"
+def test_the_conversion_writes_beside_the_clip_and_never_over_an_input(clip, other, target):
+    assert conversion_target(clip, other) == target
+
+
+NEAR = st.lists(st.sampled_from(["a", "b", ".mp4", ".mkv", ".y4m", ".1"]), min_size=1, max_size=3).map(
+    "".join
+)
+
+
+@given(pair=st.tuples(NEAR, NEAR).filter(lambda pair: pair[0] != pair[1]), there=st.sets(NEAR))
+def test_the_conversions_of_a_pair_write_two_new_files(tmp_path_factory, pair, there):
+    folder = tmp_path_factory.mktemp("pair")
+    for name in (*pair, *there):
+        (folder / name).touch()
+    with contextlib.chdir(folder):
+        targets = {conversion_target(*pair), conversion_target(*pair[::-1])}
+    assert len(targets) == 2
+    assert not [name for name in targets if (folder / name).exists()]
 
 
 def run(*arguments, environment=None, platform="linux"):
@@ -226,10 +297,16 @@ def test_windows_is_refused_in_one_line(capsys):
         (("score", "a", ""), "empty"),
         (("score", "a", "b", "c"), "unexpected extra argument"),
         (("score", "a", "b", "--thread", "1"), "No such option"),
-        (("score", "a", "b", "--threads", "0"), "0 is not in the range"),
-        (("score", "a", "b", "--threads", "1025"), "1025 is not in the range"),
-        (("score", "a", "b", "--threads", "many"), "not a valid integer"),
-        (("score", "a", "b", "--subsample", "0"), "0 is not in the range"),
+        (("score", "a", "b", "--threads", "0"), "must be a whole number from 1 to 1024, not '0'"),
+        (("score", "a", "b", "--threads", "1025"), "must be a whole number from 1 to 1024, not '1025'"),
+        (("score", "a", "b", "--threads", "many"), "must be a whole number from 1 to 1024, not 'many'"),
+        (("score", "a", "b", "--threads", "9" * 5000), "must be a whole number from 1 to 1024"),
+        (("score", "a", "b", "--subsample", "0"), "must be a whole number from 1 to 1000000, not '0'"),
+        (("score", "-a.y4m", "b"), "a clip that begins with a dash goes behind --"),
+        (("score", "a", "b", "--model", "../x"), "Invalid value for '--model'"),
+        (("score", "a", "b", "--model", "a b"), "Invalid value for '--model'"),
+        (("score", "a", "b", "--model", ""), "Invalid value for '--model'"),
+        (("completion",), "Missing argument 'SHELL'"),
         (("score", "a", "b", "--backend", "auto"), "'auto' is not one of 'cpu', 'cuda'"),
         (("score", "a", "b", "--model"), "requires an argument"),
         (("completion", "tcsh"), "'tcsh' is not one of"),
@@ -242,6 +319,22 @@ def test_a_wrong_command_line_is_a_usage_error(capsys, arguments, words):
     assert not out
     assert words in err
     assert "\x1b" not in err
+    assert not re.search(r"\\[nt]", err)
+    if arguments:
+        assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", [(), ("score",), ("doctor",), ("completion",)])
+def test_no_line_of_the_help_is_cut(capsys, command):
+    assert run(*command, "--help") == 0
+    assert "..." not in capsys.readouterr().out.replace("[ARGS]...", "")
+
+
+@pytest.mark.parametrize("command", ["score", "doctor"])
+def test_the_help_tells_every_exit_code(capsys, command):
+    assert run(command, "--help") == 0
+    told = capsys.readouterr().out.split("Exit status:")[1].split("Options:")[0]
+    assert re.findall(r"\b\d+\b", told) == ["0", "1", "2", "129", "130", "143"]
 
 
 def test_what_was_written_is_what_is_asked_for(monkeypatch):
@@ -288,6 +381,14 @@ def test_a_bar_is_shown_on_a_terminal_and_removed():
         progress(4, 4)
     assert "1/4" in stream.getvalue()
     assert "4/4" in stream.getvalue()
+
+
+def test_no_bar_before_the_first_news():
+    stream = Terminal()
+    with progress_bar(stream, {"TERM": "xterm"}) as progress:
+        assert not stream.getvalue()
+    assert progress is not None
+    assert not stream.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -355,11 +456,11 @@ def test_only_what_scoring_needs_decides_whether_a_machine_can_score():
 
 def test_a_checkup_for_people_says_what_to_do():
     lines = doctor.as_table(CHECKUP, None).splitlines()
-    assert lines[1] == "scorer     ok       /opt/vmaf (3.0.0)"
-    assert lines[2] == "fuse       missing  no /dev/fuse"
-    assert lines[3] == "                    to do: install fuse3"
+    assert lines[1] == "scorer     ok      /opt/vmaf (3.0.0)"
+    assert lines[2] == "fuse       not ok  no /dev/fuse"
+    assert lines[3] == "                   to do: install fuse3"
     assert lines[4] == "can score  yes"
-    assert "scorer     MISSING  none" in doctor.as_table(SICK, None)
+    assert "scorer     NOT OK  none" in doctor.as_table(SICK, None)
     assert all(len(line) <= 30 for line in doctor.as_table(CHECKUP, 30).splitlines())
 
 
@@ -372,6 +473,7 @@ def test_a_checkup_for_programs_has_every_check():
         "needed": False,
         "found": "no /dev/fuse",
         "advice": "install fuse3",
+        "command": None,
     }
 
 
@@ -387,7 +489,7 @@ def test_messages_are_printable_line_by_line(capsys):
         ("debug", ["debug", "info", "warning"]),
         ("INFO", ["info", "warning"]),
         ("error", []),
-        ("?", ["warning"]),
+        ("?", ["warning", "warning"]),
     ],
 )
 def test_the_log_level_decides_what_is_shown(capsys, level, shown):
@@ -403,6 +505,27 @@ def test_the_log_level_decides_what_is_shown(capsys, level, shown):
     assert [line.split(":")[1].strip() for line in err.splitlines()] == shown
     assert ("a warning" in err) == ("warning" in shown)
     assert ("job_id=7" in err) == ("warning" in shown)
+
+
+def warnings_of(capsys, **environment):
+    with log_to_stderr(environment):
+        pass
+    return capsys.readouterr().err.splitlines()
+
+
+def test_an_unknown_log_level_is_told_and_counts_as_the_default(capsys):
+    assert warnings_of(capsys, VMAFX_LOG_LEVEL="loud\n!") == [
+        r'vmafx: warning: VMAFX_LOG_LEVEL="loud\n!" is none of debug, info, warn, error; showing warnings'
+    ]
+
+
+def test_each_misspelt_name_is_told_once_with_the_nearest_one(capsys):
+    wrong = {"VMAFX_BAKEND": "cuda", "VMAFX_SPOL_DIR": "/s", "VMAFX_\x1bQQQ": "", "OTHER": "1"}
+    assert warnings_of(capsys, VMAFX_BACKEND="cpu", **wrong) == [
+        r"vmafx: warning: VMAFX_\x1bQQQ is not a setting, and is ignored",
+        "vmafx: warning: VMAFX_BAKEND is not a setting, and is ignored; did you mean VMAFX_BACKEND?",
+        "vmafx: warning: VMAFX_SPOL_DIR is not a setting, and is ignored; did you mean VMAFX_SPOOL_DIR?",
+    ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 TOOLS = Path(sys.executable).parent
 
 BREAKS = {
-    "domain/stray.py": "import asyncio\nimport vmafx.ports.clock\n",
+    "domain/stray.py": "import asyncio\nimport vmafx.ports.clock\nfrom vmafx import open_scorer\n",
     "ports/stray.py": "import subprocess\nimport vmafx.adapters.clock\n",
     "adapters/clock/stray.py": "import vmafx.adapters.fakes\nimport vmafx.app.settings\n",
     "app/settings/stray.py": "import vmafx.app.container\n",
@@ -34,6 +34,7 @@ FINDINGS = [
     "vmafx.domain is not allowed to import asyncio",
     "vmafx.ports is not allowed to import subprocess",
     "vmafx.app.cli is not allowed to import vmafx.adapters",
+    "vmafx.domain.stray is not allowed to import vmafx",
     "vmafx.stray",
     "vmafx.app.stray",
 ]

@@ -78,15 +78,31 @@ def loaded_by(code):
     return set(done.stdout.split())
 
 
-def test_importing_the_package_loads_nothing_of_it():
+def test_importing_the_package_loads_nothing_of_it_but_its_version():
     ours = {name for name in loaded_by("import vmafx") if name.startswith("vmafx")}
-    assert ours == {"vmafx"}
+    assert ours == {"vmafx", "vmafx.domain", "vmafx.domain.version"}
 
 
 def test_importing_the_package_loads_no_third_party():
     loaded = {name.partition(".")[0] for name in loaded_by("import vmafx")}
     assert loaded - {"vmafx"} <= set(sys.stdlib_module_names)
     assert not loaded & {"asyncio", "logging", "subprocess", "socket"}
+
+
+def test_scoring_loads_none_of_the_heavy_dependencies():
+    code = "from vmafx.app.cli.main import run\nrun(['score', 'no', 'no'], {}, platform=sys.platform)"
+    loaded = {name.partition(".")[0] for name in loaded_by(code)}
+    assert "click" in loaded
+    assert not loaded & {
+        "grpc",
+        "google",
+        "pydantic",
+        "dependency_injector",
+        "opentelemetry",
+        "fsspec",
+        "rich",
+    }
+    assert loaded - {"vmafx", "click"} <= set(sys.stdlib_module_names)
 
 
 def test_the_domain_and_the_ports_load_no_third_party():
@@ -103,3 +119,7 @@ def test_the_page_of_the_api_is_up_to_date():
     tool = runpy.run_path(str(ROOT / "tools" / "api_page.py"))
     written = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     assert written == tool["page"](), "run tools/api_page.py"
+    for line in written.splitlines():
+        assert "NewType creates" not in line
+        if line.startswith("| `"):
+            assert line.endswith(". |"), line

@@ -70,6 +70,9 @@ def test_a_relative_cache_folder_falls_back_to_the_one_at_home():
         ("VMAFX_SCORE_TIMEOUT", "-1s", "must not be negative"),
         ("VMAFX_SCORE_THREADS", "0", "must be an integer from 1 to 1024"),
         ("VMAFX_SCORE_THREADS", "1025", "must be an integer from 1 to 1024"),
+        ("VMAFX_SCORE_TIMEOUT", "99999999h", "is too long (at most 2562047h)"),
+        ("VMAFX_VMAF_BINARY", "vmaf", "is not an absolute path"),
+        ("VMAF_BIN", "./vmaf", "is not an absolute path"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(name, text, problem):
@@ -77,6 +80,65 @@ def test_a_wrong_value_is_refused_by_name(name, text, problem):
         read(**{name: text})
     assert str(caught.value) == f'{name}="{text}" {problem}'
     assert caught.value.setting == name
+
+
+@pytest.mark.parametrize("text", ["../x", "a b", "/etc/passwd", "-x", "a..b", "x" * 129])
+def test_a_default_model_that_is_no_name_is_refused(text):
+    with pytest.raises(ConfigurationError) as caught:
+        read(VMAFX_DEFAULT_MODEL=text)
+    assert caught.value.setting == "VMAFX_DEFAULT_MODEL"
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "setting"),
+    [
+        ("vmaf_binary", "vmaf", "VMAFX_VMAF_BINARY"),
+        ("vmaf_binary", "", "VMAFX_VMAF_BINARY"),
+        ("vmaf_bin", b"/vmaf", "VMAF_BIN"),
+        ("search_path", None, "PATH"),
+        ("model_dir", "", "VMAFX_MODEL_DIR"),
+        ("model_dir", 7, "VMAFX_MODEL_DIR"),
+        ("backend", "cpu", "VMAFX_BACKEND"),
+        ("backend", None, "VMAFX_BACKEND"),
+        ("backend_unverified", "false", "VMAFX_BACKEND_UNVERIFIED"),
+        ("length_mismatch", "fail", "VMAFX_LENGTH_MISMATCH"),
+        ("default_model", "../x", "VMAFX_DEFAULT_MODEL"),
+        ("default_model", "", "VMAFX_DEFAULT_MODEL"),
+        ("default_model", None, "VMAFX_DEFAULT_MODEL"),
+        ("timeout_s", -1, "VMAFX_SCORE_TIMEOUT"),
+        ("timeout_s", float("inf"), "VMAFX_SCORE_TIMEOUT"),
+        ("timeout_s", float("nan"), "VMAFX_SCORE_TIMEOUT"),
+        ("timeout_s", "30m", "VMAFX_SCORE_TIMEOUT"),
+        ("timeout_s", True, "VMAFX_SCORE_TIMEOUT"),
+        ("threads", 0, "VMAFX_SCORE_THREADS"),
+        ("threads", 1025, "VMAFX_SCORE_THREADS"),
+        ("threads", 2.0, "VMAFX_SCORE_THREADS"),
+        ("threads", True, "VMAFX_SCORE_THREADS"),
+        ("cache_dir", "cache", "XDG_CACHE_HOME"),
+    ],
+)
+def test_a_wrong_value_made_by_hand_is_refused_by_the_name_of_its_variable(field, value, setting):
+    with pytest.raises(ConfigurationError) as caught:
+        ScorerSettings(**{field: value})
+    assert caught.value.setting == setting
+    assert setting in str(caught.value)
+
+
+def test_every_field_is_checked():
+    from vmafx.app.settings import scorer  # noqa: PLC0415
+
+    assert [field for _, field, _ in scorer._CHECKS] == [f.name for f in dataclasses.fields(ScorerSettings)]
+
+
+def test_all_wrong_values_made_by_hand_are_told_at_once():
+    with pytest.raises(ConfigurationError) as caught:
+        ScorerSettings(backend="cuda", threads=0, timeout_s=-1.0)
+    assert [problem.setting for problem in caught.value.all] == [
+        "VMAFX_BACKEND",
+        "VMAFX_SCORE_TIMEOUT",
+        "VMAFX_SCORE_THREADS",
+    ]
 
 
 def test_all_wrong_values_are_told_at_once():

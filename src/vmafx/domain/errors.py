@@ -144,11 +144,13 @@ class NotFiniteError(VmafxError):
 
     Attributes:
         name: The score or feature, such as `vmaf`.
+        value: The value.
     """
 
-    def __init__(self, name: str, value: object) -> None:
-        super().__init__(f"non-finite value for {name}: {_shown_value(value)}")
+    def __init__(self, name: str, value: object, *, about: str = "") -> None:
+        super().__init__(f"non-finite value for {name}: {_shown_value(value)}{about and f' ({about})'}")
         self.name = name
+        self.value = value
 
 
 class ScorerError(VmafxError):

@@ -9,7 +9,6 @@ import signal
 from collections.abc import Iterable, Sequence
 from typing import Final, NoReturn
 
-import vmafx
 from vmafx.adapters.vmaf_cli.engine_arguments import Arguments, parse_arguments
 from vmafx.adapters.vmaf_cli.engine_clips import CheckedClip, check_pair, look_at
 from vmafx.adapters.vmaf_cli.engine_command import ffmpeg_arguments, ffmpeg_environment
@@ -18,6 +17,7 @@ from vmafx.adapters.vmaf_cli.engine_files import handed_down, open_model, open_r
 from vmafx.adapters.vmaf_cli.engine_options import USAGE, read_options
 from vmafx.domain.errors import ConfigurationError, VmafxError
 from vmafx.domain.text import quoted
+from vmafx.domain.version import __version__
 
 __all__ = ["EXIT_FAILED", "EXIT_USAGE", "run"]
 
@@ -79,7 +79,7 @@ def _say(text: str, *, to: int = _STANDARD_ERROR) -> None:
 def _tell_version() -> int:
     ffmpeg = ffmpeg_path()
     check_libvmaf(ffmpeg)
-    _say(f"{_PROGRAM} {vmafx.__version__} (libvmaf of {os.path.basename(ffmpeg)})")  # noqa: PTH119 - pathlib would double the start-up time
+    _say(f"{_PROGRAM} {__version__} (libvmaf of {os.path.basename(ffmpeg)})")  # noqa: PTH119 - pathlib would double the start-up time
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -23,6 +23,7 @@ from vmafx.domain.y4m import (
 
 __all__ = ["OpenClip", "OpenPair", "check_unchanged", "open_pair"]
 
+_LINKS_MAX: Final = 40
 _OPEN_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
@@ -35,6 +36,8 @@ class OpenClip:
         descriptor: A descriptor of our own.
         stamp: Device, inode, size in bytes and time of change in nanoseconds at that moment.
         header: What its header says.
+        by_descriptor: Whether a child must read it through our descriptor: its path, if it has one, means
+            something else there.
         frames: How many whole frames it has; 0 before they are counted.
     """
 
@@ -42,6 +45,7 @@ class OpenClip:
     descriptor: int
     stamp: tuple[int, int, int, int]
     header: Y4mHeader
+    by_descriptor: bool
     frames: int = 0
 
     def close(self) -> None:
@@ -152,7 +156,23 @@ def _open(clip: Clip) -> OpenClip:
     except BaseException:
         os.close(descriptor)
         raise
-    return OpenClip(clip=clip, descriptor=descriptor, stamp=_stamp(status), header=header)
+    by_descriptor = isinstance(clip, ClipDescriptor) or _means_another_elsewhere(clip.path)
+    return OpenClip(
+        clip=clip, descriptor=descriptor, stamp=_stamp(status), header=header, by_descriptor=by_descriptor
+    )
+
+
+def _means_another_elsewhere(path: str) -> bool:
+    """Return whether a path leads through what each process has of its own, such as `/dev/fd/5`."""
+    for _ in range(_LINKS_MAX):
+        folder = os.path.realpath(os.path.dirname(path))  # noqa: PTH120 - byte for byte
+        if f"{folder}/".startswith(("/proc/", "/dev/fd/")):
+            return True
+        path = f"{folder}/{os.path.basename(path)}"  # noqa: PTH119 - the same
+        if not os.path.islink(path):  # noqa: PTH114 - the same
+            return False
+        path = os.path.join(folder, os.readlink(path))  # noqa: PTH115, PTH118 - the same
+    return True
 
 
 def _open_path(clip: ClipFile) -> int:
@@ -168,13 +188,7 @@ def _with_frames(opened: OpenClip, check: Callable[[], None]) -> OpenClip:
         frames = _count(opened, check)
     except OSError as error:
         _refuse_unreadable(opened.clip, error)
-    return OpenClip(
-        clip=opened.clip,
-        descriptor=opened.descriptor,
-        stamp=opened.stamp,
-        header=opened.header,
-        frames=frames,
-    )
+    return replace(opened, frames=frames)
 
 
 def _count(opened: OpenClip, check: Callable[[], None]) -> int:

@@ -10,11 +10,11 @@ from typing import Final
 from vmafx.adapters.vmaf_cli.argv import RunArguments, descriptor_path, run_arguments
 from vmafx.adapters.vmaf_cli.capabilities import Capabilities
 from vmafx.adapters.vmaf_cli.engine_clips import clip_problem
-from vmafx.adapters.vmaf_cli.frames import OpenPair, open_pair
+from vmafx.adapters.vmaf_cli.frames import OpenClip, OpenPair, open_pair
 from vmafx.adapters.vmaf_cli.models import Model, ModelFile, model_argument, open_model
 from vmafx.adapters.vmaf_cli.options import ScorerOptions
 from vmafx.adapters.vmaf_cli.unnamed import unnamed_file
-from vmafx.domain.scoring import Clip, ClipDescriptor, ClipFile, ScoreRequest
+from vmafx.domain.scoring import ClipDescriptor, ClipFile, ScoreRequest
 from vmafx.domain.y4m import Y4mHeader
 
 __all__ = ["PROGRESS_FD", "RunFiles", "descriptor_names", "open_files", "path_names"]
@@ -51,7 +51,7 @@ class RunFiles:
         """Return the child's descriptors to ours."""
         ours = {REPORT_FD: self.report}
         for number, opened in ((REFERENCE_FD, self.pair.reference), (DISTORTED_FD, self.pair.distorted)):
-            if isinstance(opened.clip, ClipDescriptor):
+            if opened.by_descriptor:
                 ours[number] = opened.descriptor
         if isinstance(self.model, ModelFile):
             ours[MODEL_FD] = self.model.descriptor
@@ -69,8 +69,8 @@ class RunFiles:
             progress: Whether somebody hears of progress.
         """
         run = RunArguments(
-            reference=_clip_path(request.reference, REFERENCE_FD),
-            distorted=_clip_path(request.distorted, DISTORTED_FD),
+            reference=_clip_path(self.pair.reference, REFERENCE_FD),
+            distorted=_clip_path(self.pair.distorted, DISTORTED_FD),
             model=model_argument(self.model, MODEL_FD),
             report=descriptor_path(REPORT_FD),
             threads=request.threads or options.score_threads,
@@ -121,8 +121,7 @@ def descriptor_names(request: ScoreRequest) -> dict[int, str]:
     """Return what stands behind a child's descriptors, for words of the child that name them."""
     names = {REPORT_FD: "the report", MODEL_FD: "the model file"}
     for number, clip in ((REFERENCE_FD, request.reference), (DISTORTED_FD, request.distorted)):
-        if isinstance(clip, ClipDescriptor):
-            names[number] = clip.path
+        names[number] = clip.path if isinstance(clip, ClipDescriptor) else clip.name
     return names
 
 
@@ -136,8 +135,8 @@ def _nothing(_: Y4mHeader) -> str:
     return ""
 
 
-def _clip_path(clip: Clip, child_descriptor: int) -> str:
-    return clip.path if isinstance(clip, ClipFile) else descriptor_path(child_descriptor)
+def _clip_path(opened: OpenClip, child_descriptor: int) -> str:
+    return descriptor_path(child_descriptor) if opened.by_descriptor else opened.clip.path
 
 
 def _close_model(model: Model) -> None:

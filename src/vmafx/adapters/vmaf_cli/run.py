@@ -27,7 +27,7 @@ from vmafx.adapters.vmaf_cli.receipts import check_backend
 from vmafx.adapters.vmaf_cli.report import REPORT_BYTES_MAX, Report, check_report, read_report
 from vmafx.adapters.vmaf_cli.threads import in_thread
 from vmafx.adapters.vmaf_cli.unnamed import file_chunks
-from vmafx.domain.errors import ReportError, ScorerError, ScoreTimeoutError
+from vmafx.domain.errors import NotFiniteError, ReportError, ScorerError, ScoreTimeoutError
 from vmafx.domain.process import Command, Exit, Listener
 from vmafx.domain.scoring import Backend, ScoreRequest
 from vmafx.domain.text import quoted
@@ -254,6 +254,7 @@ class PairRuns:
 
         Raises:
             ModelError: The executable cannot use the model.
+            NotFiniteError: The score or a feature is not a finite number.
             ReportError: The run left no report that can be believed.
         """
         failure = None if end.status == 0 else failed_run(end, run.words, inputs=run.inputs)
@@ -269,7 +270,10 @@ class PairRuns:
             return self._believed(run, files, check)
         except ReportError as error:  # what the run said may be why: it could not write, it was cut short
             words = run.words
-            raise ReportError(f"{error}\nstderr: {words}", exit_status=end.status, stderr=words) from None
+            text = f"{error}\nstderr: {words}\n{run.inputs}"
+            raise ReportError(text, exit_status=end.status, stderr=words) from None
+        except NotFiniteError as error:
+            raise NotFiniteError(error.name, error.value, about=run.inputs) from None
 
     def _believed(self, run: _Run, files: RunFiles, check: Callable[[], None]) -> Scored:
         options, frames = self._options, files.pair.frames

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from vmafx import __version__
 from vmafx.app.cli.arguments import ScoreArguments
 from vmafx.app.cli.table import labelled
 from vmafx.domain.scoring import Backend, FrameScore, ScoreResult
+from vmafx.domain.version import __version__
 
 __all__ = ["as_json", "as_table"]
 
@@ -29,6 +29,10 @@ def as_json(asked: ScoreArguments, result: ScoreResult, backend: Backend) -> str
         "backend": (result.backend_used or backend).value,
         "scorer": result.scorer,
     }
+    if result.reference_frames is not None:
+        answer["reference_frames"] = result.reference_frames
+    if result.distorted_frames is not None:
+        answer["distorted_frames"] = result.distorted_frames
     if asked.features:
         answer["features"] = dict(sorted(result.features.items()))
     if asked.frames:
@@ -51,7 +55,7 @@ def as_table(asked: ScoreArguments, result: ScoreResult, backend: Backend, width
         ("VMAF", _number(result.score)),
         ("reference", asked.reference),
         ("distorted", asked.distorted),
-        ("frames", _frames(result.frames, asked.subsample)),
+        ("frames", _frames(result, asked.subsample)),
         ("model", result.model),
         ("backend", (result.backend_used or backend).value),
         ("scorer", result.scorer),
@@ -70,8 +74,15 @@ def _blocks(asked: ScoreArguments, result: ScoreResult) -> Iterator[list[tuple[s
         yield [("frame", "VMAF"), *frames]
 
 
-def _frames(frames: int, subsample: int) -> str:
-    return str(frames) if subsample == 1 else f"{frames} (one of every {subsample})"
+def _frames(result: ScoreResult, subsample: int) -> str:
+    more: list[str] = []
+    if subsample != 1:
+        more.append(f"one of every {subsample}")
+    if result.reference_frames != result.distorted_frames:
+        more.append(
+            f"of {result.reference_frames} in the reference and {result.distorted_frames} in the distorted"
+        )
+    return f"{result.frames} ({', '.join(more)})" if more else str(result.frames)
 
 
 def _frame(frame: FrameScore, *, features: bool) -> Json:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from vmafx import __version__
 from vmafx.app.cli.arguments import Arguments, CompletionArguments, DoctorArguments, ScoreArguments
 from vmafx.app.cli.exits import FAILED, OK, USAGE
 from vmafx.app.cli.streams import say, write_out
-from vmafx.domain.scoring import SUBSAMPLE_MAX, THREADS_MAX, Backend
+from vmafx.domain.scoring import SUBSAMPLE_MAX, THREADS_MAX, Backend, model_name_problem
 from vmafx.domain.text import printable
+from vmafx.domain.version import __version__
 
 __all__ = ["execute"]
 
@@ -81,11 +82,16 @@ def _told(error: click.ClickException) -> str:
     """What a usage error says; click's own way would drop escape sequences instead of showing them."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         return error.format_message()
-    lines = [f"vmafx: {printable(error.format_message())}"]
+    message = error.format_message()
+    if isinstance(error, click.MissingParameter):  # the choices come on lines of their own
+        message = " ".join(message.split())
+    hints: list[str] = []
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None and error.ctx.command is score_command:
+        hints.append("the name of a clip that begins with a dash goes behind --")
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        lines.insert(0, error.ctx.get_usage())
-        lines.append(f"Try '{error.ctx.command_path} --help' for help.")
-    return "\n".join(lines)
+        hints.append(f"see {error.ctx.command_path} --help")
+    shown = printable(message).rstrip(".")
+    return f"vmafx: {shown} ({'; '.join(hints)})" if hints else f"vmafx: {shown}"
 
 
 def _completion_script(shell: str) -> str:
@@ -94,6 +100,32 @@ def _completion_script(shell: str) -> str:
         raise LookupError(shell)
     # bash's own version would ask a bash for its version first
     return ShellComplete.source(complete(vmafx, {}, "vmafx", COMPLETE_VARIABLE)) + "\n"
+
+
+def _whole_number(
+    lowest: int, highest: int
+) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
+    """Return a callback that takes whole numbers within limits only."""
+
+    def parse(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
+        if text is None:
+            return None
+        number = int(text) if _DIGITS.fullmatch(text) else None
+        if number is None or not lowest <= number <= highest:
+            raise click.BadParameter(f"must be a whole number from {lowest} to {highest}, not {text!r}")
+        return number
+
+    return parse
+
+
+_DIGITS: Final = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+def _model(_context: click.Context, _parameter: click.Parameter, name: str | None) -> str | None:
+    problem = None if name is None else model_name_problem(name)
+    if problem is not None:
+        raise click.BadParameter(problem)
+    return name
 
 
 def _named(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
@@ -111,19 +143,24 @@ def vmafx() -> None:
 @vmafx.command(name="score")
 @click.argument("reference", metavar="REF", type=click.Path(), callback=_named)
 @click.argument("distorted", metavar="DIS", type=click.Path(), callback=_named)
-@click.option("--model", metavar="NAME", help="Model name, such as vmaf_v0.6.1 (VMAFX_DEFAULT_MODEL).")
+@click.option(
+    "--model",
+    metavar="NAME",
+    callback=_model,
+    help="Name of the model, such as vmaf_v0.6.1 (VMAFX_DEFAULT_MODEL).",
+)
 @click.option(
     "--threads",
-    type=click.IntRange(1, THREADS_MAX),
+    callback=_whole_number(1, THREADS_MAX),
     metavar="N",
-    help="Threads of the scorer (VMAFX_SCORE_THREADS).",
+    help=f"Threads of the scorer, 1 to {THREADS_MAX} (VMAFX_SCORE_THREADS).",
 )
 @click.option(
     "--subsample",
-    type=click.IntRange(1, SUBSAMPLE_MAX),
+    callback=_whole_number(1, SUBSAMPLE_MAX),
     metavar="N",
-    default=1,
-    help="Score every Nth frame only.",
+    default="1",
+    help=f"Score every Nth frame only, 1 to {SUBSAMPLE_MAX}.",
 )
 @click.option(
     "--backend",
@@ -150,7 +187,9 @@ def score_command(  # noqa: PLR0913 - one parameter for each option
     Both need the same size, format and number of frames. The score goes to standard output, everything else
     to standard error.
 
-    Exit status: 0 scored, 1 failed, 2 wrong usage or settings, 130 or 143 interrupted.
+    A name that begins with a dash goes behind --.
+
+    Exit status: 0 scored, 1 not scored, 2 wrong command line or setting, 129, 130 or 143 interrupted.
     """
     return ScoreArguments(
         reference=reference,
@@ -165,20 +204,20 @@ def score_command(  # noqa: PLR0913 - one parameter for each option
     )
 
 
-@vmafx.command(name="doctor")
+@vmafx.command(name="doctor", short_help="Show what this machine can do, and what it lacks.")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def doctor_command(*, as_json: bool) -> DoctorArguments:
     """Show what this machine can do, and what to do about each missing thing.
 
-    Exit status: 0 it can score, 1 it cannot, 2 wrong usage or settings.
+    Exit status: 0 it can score, 1 it cannot, 2 wrong command line or setting, 129, 130 or 143 interrupted.
     """
     return DoctorArguments(as_json=as_json)
 
 
-@vmafx.command(name="completion")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@vmafx.command(name="completion", short_help="Print the script that completes vmafx in a shell.")
+@click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_command(*, shell: str) -> CompletionArguments:
-    """Print the script that completes vmafx in a SHELL.
+    """Print the script that completes vmafx in SHELL: bash, zsh or fish.
 
     For bash: eval "$(vmafx completion bash)" in ~/.bashrc; the same with zsh in ~/.zshrc. For fish:
     vmafx completion fish > ~/.config/fish/completions/vmafx.fish

@@ -8,15 +8,16 @@ import shutil
 import sys
 from collections.abc import Mapping
 
-from vmafx import __version__
 from vmafx.app.cli.arguments import DoctorArguments
 from vmafx.app.cli.exits import FAILED, OK
 from vmafx.app.cli.interrupts import until_signalled
 from vmafx.app.cli.log import log_to_stderr
 from vmafx.app.cli.streams import require_output, write_out
 from vmafx.app.cli.table import labelled
-from vmafx.app.container.doctor import Check, Checkup, examine
+from vmafx.app.container.checkup import Check, Checkup
+from vmafx.app.container.doctor import examine
 from vmafx.app.settings.scorer import ScorerSettings
+from vmafx.domain.version import __version__
 
 __all__ = ["doctor"]
 
@@ -35,8 +36,8 @@ def doctor(asked: DoctorArguments, environment: Mapping[str, str]) -> int:
         InterruptedRunError: A signal ended the examination; nothing of it is left.
     """
     require_output()
-    settings = ScorerSettings.from_environment(environment)
     with log_to_stderr(environment):
+        settings = ScorerSettings.from_environment(environment)
         checkup = asyncio.run(until_signalled(examine(settings, environment)))
     if asked.as_json:
         write_out(as_json(checkup))
@@ -57,6 +58,7 @@ def as_json(checkup: Checkup) -> str:
                 "needed": check.needed,
                 "found": check.found,
                 "advice": check.advice,
+                "command": None if check.command is None else list(check.command),
             }
             for check in checkup.checks
         ],
@@ -82,5 +84,5 @@ def as_table(checkup: Checkup, width: int | None) -> str:
 
 def _mark(check: Check) -> str:
     if check.ok:
-        return "ok     "
-    return "MISSING" if check.needed else "missing"
+        return "ok    "
+    return "NOT OK" if check.needed else "not ok"

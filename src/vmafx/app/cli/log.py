@@ -8,10 +8,13 @@ from contextlib import contextmanager
 from typing import Final
 
 from vmafx.app.cli.streams import say
-from vmafx.domain.text import printable
+from vmafx.app.settings.names import nearest_name, unknown_names
+from vmafx.domain.text import bounded, printable, quoted
 
 __all__ = ["log_to_stderr"]
 
+_log: Final = logging.getLogger("vmafx.settings")
+_NAME_BYTES_MAX: Final = 200
 _LEVELS: Final[Mapping[str, int]] = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -24,21 +27,35 @@ _LEVELS: Final[Mapping[str, int]] = {
 def log_to_stderr(environment: Mapping[str, str]) -> Generator[None]:
     """Show what vmafx logs while the body runs: warnings, or what `VMAFX_LOG_LEVEL` says.
 
+    What is odd about the names and the level in the environment comes first, as warnings.
+
     Args:
         environment: The settings.
     """
-    level = _LEVELS.get(environment.get("VMAFX_LOG_LEVEL", "").strip().lower(), logging.WARNING)
+    asked = environment.get("VMAFX_LOG_LEVEL", "").strip()
+    level = _LEVELS.get(asked.lower(), logging.WARNING)
     logger, handler = logging.getLogger("vmafx"), _Lines()
     before, propagate = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(level)
     logger.propagate = False
     try:
+        if asked and asked.lower() not in _LEVELS:
+            words = ", ".join(_LEVELS)
+            _log.warning("VMAFX_LOG_LEVEL=%s is none of %s; showing warnings", quoted(asked), words)
+        for name in unknown_names(environment):
+            _log.warning("%s", _unknown(name))
         yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(before)
         logger.propagate = propagate
+
+
+def _unknown(name: str) -> str:
+    nearest = nearest_name(name)
+    hint = f"; did you mean {nearest}?" if nearest else ""
+    return f"{bounded(name, _NAME_BYTES_MAX)} is not a setting, and is ignored{hint}"
 
 
 class _Lines(logging.Handler):

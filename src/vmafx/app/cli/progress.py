@@ -29,35 +29,47 @@ def progress_bar(stream: TextIO | None, environment: Mapping[str, str]) -> Gener
     if stream is None or not _is_terminal(stream) or environment.get("TERM", "dumb") == "dumb":
         yield None
         return
-    with _bar(stream) as bar:
-        yield _Shown(bar)
+    shown = _Shown(stream)
+    try:
+        yield shown
+    finally:
+        shown.remove()
 
 
 class _Shown:
-    """Moves a bar; a terminal that takes no more is no reason to end a run."""
+    """A bar that appears with the first news; a terminal that takes no more does not end a run."""
 
-    def __init__(self, bar: Bar) -> None:
-        self._bar = bar
-        self._task = None if bar.disable else bar.add_task("scoring", total=None)
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._bar: Bar | None = None
         self._percent = -1
 
     def __call__(self, frames_done: int, frames_total: int) -> None:
         percent = 100 * frames_done // max(frames_total, 1)
-        if self._task is None or percent == self._percent:
+        if percent == self._percent:
             return
         self._percent = percent
         with contextlib.suppress(OSError, ValueError):
-            self._bar.update(self._task, completed=frames_done, total=frames_total)
+            if self._bar is None:
+                self._bar = _bar(self._stream)
+                self._bar.add_task("scoring", total=None)
+                self._bar.start()
+            self._bar.update(self._bar.task_ids[0], completed=frames_done, total=frames_total)
             self._bar.refresh()
 
+    def remove(self) -> None:
+        """Take the bar away again."""
+        if self._bar is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._bar.stop()
 
-@contextmanager
-def _bar(stream: TextIO) -> Generator[Bar]:
+
+def _bar(stream: TextIO) -> Bar:
     from rich.console import Console  # noqa: PLC0415 - costs 60 ms, and only a terminal needs it
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415 - the same
 
     # No thread of its own: the bar moves when the scorer speaks.
-    bar = Progress(
+    return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -67,13 +79,6 @@ def _bar(stream: TextIO) -> Generator[Bar]:
         redirect_stdout=False,
         transient=True,
     )
-    try:
-        with contextlib.suppress(OSError, ValueError):
-            bar.start()
-        yield bar
-    finally:
-        with contextlib.suppress(OSError, ValueError):
-            bar.stop()
 
 
 def _is_terminal(stream: TextIO) -> bool:

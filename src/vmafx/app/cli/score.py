@@ -41,11 +41,11 @@ def score(asked: ScoreArguments, environment: Mapping[str, str]) -> int:
         InterruptedRunError: A signal ended the run; nothing of it is left.
     """
     require_output()
-    settings = ScorerSettings.from_environment(environment)
-    if asked.backend is not None:
-        settings = dataclasses.replace(settings, backend=asked.backend)
-    request = _request(asked)
     with log_to_stderr(environment):
+        settings = ScorerSettings.from_environment(environment)
+        if asked.backend is not None:
+            settings = dataclasses.replace(settings, backend=asked.backend)
+        request = _request(asked)
         try:
             result = asyncio.run(until_signalled(_run(settings, environment, request)))
         except ClipError as error:
@@ -95,10 +95,11 @@ def _clip(name: str) -> ClipFile:
 
 def _with_remedy(error: ClipError, request: ScoreRequest, environment: Mapping[str, str]) -> ClipError:
     """The error with the command that makes a Y4M of its clip, where that is a video of another kind."""
-    clip = next((c for c in (request.reference, request.distorted) if c.name == error.source), None)
-    if not isinstance(clip, ClipFile) or container_of(_head(clip.path)) is None:
+    pair = request.reference, request.distorted
+    clip, other = pair if pair[0].name == error.source else pair[::-1]
+    if clip.name != error.source or not isinstance(clip, ClipFile) or container_of(_head(clip.path)) is None:
         return error
-    command = y4m_command(clip.name, ffmpeg=ffmpeg_path(environment))
+    command = y4m_command(clip.name, other=other.name, ffmpeg=ffmpeg_path(environment))
     return ClipError(error.source, f"{error}; to make a Y4M of it: {command}")
 
 

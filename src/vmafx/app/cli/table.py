@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from vmafx.domain.text import printable
@@ -12,7 +12,7 @@ __all__ = ["labelled"]
 
 _GAP: Final = 2
 _TEXT_COLUMNS_MIN: Final = 16
-"""A text column narrower than this is put below its label instead."""
+"""A text column narrower than this folds no text: what does not fit in it is put below its label instead."""
 
 
 def labelled(rows: Sequence[tuple[str, str]], width: int | None) -> str:
@@ -39,8 +39,9 @@ def _folded(rows: Sequence[tuple[str, str]], width: int) -> str:
 
     console = Console(file=io.StringIO(), width=width, color_system=None, legacy_windows=False)
     column = max(cell_len(label) for label, _ in rows) + _GAP
+    longest = max(cell_len(text) for _, text in rows)
     with console.capture() as captured:
-        if width - column >= _TEXT_COLUMNS_MIN:
+        if width - column >= min(longest, _TEXT_COLUMNS_MIN):
             grid = Table.grid(padding=(0, _GAP, 0, 0))
             grid.add_column(no_wrap=True)
             grid.add_column(overflow="fold")
@@ -48,6 +49,23 @@ def _folded(rows: Sequence[tuple[str, str]], width: int) -> str:
                 grid.add_row(Text(label), Text(text))
             console.print(grid)
         else:
-            for part in (part for row in rows for part in row):
+            for part in _stacked(rows, width, cell_len):
                 console.print(Text(part, overflow="fold"))
     return "".join(line.rstrip() + "\n" for line in captured.get().splitlines())
+
+
+def _stacked(rows: Sequence[tuple[str, str]], width: int, cell_len: Callable[[str], int]) -> Iterator[str]:
+    """Put each text beside its label where both fit, in a column as far as that goes, else below it.
+
+    Yields:
+        Lines, and parts that are still to be folded.
+    """
+    beside = [label for label, text in rows if cell_len(label) + _GAP + cell_len(text) <= width]
+    column = max(map(cell_len, beside), default=0) + _GAP
+    for label, text in rows:
+        gap = max(_GAP, min(column, width - cell_len(text)) - cell_len(label))
+        if cell_len(label) + gap + cell_len(text) <= width:
+            yield f"{label}{' ' * gap}{text}"
+        else:
+            yield label
+            yield f"{' ' * min(column, max(0, width - cell_len(text)))}{text}"

@@ -15,10 +15,11 @@ from vmafx.app.settings.scorer import ScorerSettings
 from vmafx.domain.errors import ScorerUnavailableError
 
 if TYPE_CHECKING:
+    from vmafx.adapters.vmaf_cli.options import ScorerOptions
     from vmafx.adapters.vmaf_cli.scorer import CliScorer
     from vmafx.ports.scorer import Scorer
 
-__all__ = ["cli_scorer", "ffmpeg_path", "open_program_scorer", "open_scorer"]
+__all__ = ["cli_scorer", "ffmpeg_path", "open_program_scorer", "open_scorer", "scorer_options"]
 
 
 @asynccontextmanager
@@ -82,11 +83,27 @@ def cli_scorer(settings: ScorerSettings, environment: Mapping[str, str]) -> CliS
         raise ScorerUnavailableError("platform", problem)
     from vmafx.adapters.clock.system import SystemClock  # noqa: PLC0415 - not on every platform
     from vmafx.adapters.processes import PosixProcesses  # noqa: PLC0415 - the same
-    from vmafx.adapters.vmaf_cli.options import ScorerOptions  # noqa: PLC0415 - the same
     from vmafx.adapters.vmaf_cli.scorer import CliScorer  # noqa: PLC0415 - the same
 
     clock = SystemClock()
-    options = ScorerOptions(
+    return CliScorer(
+        scorer_options(settings, environment),
+        processes=PosixProcesses(clock),
+        clock=clock,
+        new_run_id=lambda: os.urandom(16).hex(),
+    )
+
+
+def scorer_options(settings: ScorerSettings, environment: Mapping[str, str]) -> ScorerOptions:
+    """Return the settings as the scorer takes them.
+
+    Args:
+        settings: How to score.
+        environment: The environment of this process.
+    """
+    from vmafx.adapters.vmaf_cli.options import ScorerOptions  # noqa: PLC0415 - not on every platform
+
+    return ScorerOptions(
         vmaf_binary=settings.vmaf_binary,
         vmaf_bin=settings.vmaf_bin,
         search_path=settings.search_path,
@@ -99,12 +116,6 @@ def cli_scorer(settings: ScorerSettings, environment: Mapping[str, str]) -> CliS
         score_threads=settings.threads or available_processors(),
         cache_dir=settings.cache_dir,
         environment=environment,
-    )
-    return CliScorer(
-        options,
-        processes=PosixProcesses(clock),
-        clock=clock,
-        new_run_id=lambda: os.urandom(16).hex(),
     )
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from typing import Final, TypeVar
 
 from vmafx.domain.errors import ConfigurationError
 
-__all__ = ["EnvironmentReader", "boolean", "choice", "duration_s", "integer"]
+__all__ = ["EnvironmentReader", "boolean", "choice", "duration_s", "integer", "together"]
 
 Value = TypeVar("Value")
 Choice = TypeVar("Choice", bound=Enum)
@@ -51,8 +51,18 @@ class EnvironmentReader:
             ConfigurationError: At least one variable was wrong; the others are told in `others`.
         """
         if self._problems:
-            first, *others = self._problems
-            raise ConfigurationError(first.setting, first.problem, value=first.value, others=tuple(others))
+            told: ConfigurationError = together(self._problems)
+            raise told
+
+
+def together(problems: Sequence[ConfigurationError]) -> ConfigurationError:
+    """Return one error that tells all problems.
+
+    Args:
+        problems: At least one.
+    """
+    first, *others = problems
+    return ConfigurationError(first.setting, first.problem, value=first.value, others=tuple(others))
 
 
 def boolean(name: str, text: str) -> bool:
@@ -72,7 +82,7 @@ def duration_s(name: str, text: str) -> float:
     """Return a duration such as `300ms`, `1.5s` or `1h30m` in seconds; only `0` may go without a unit.
 
     Raises:
-        ConfigurationError: It is no duration, or below 0.
+        ConfigurationError: It is not a duration, below 0, or longer than 64 bits of nanoseconds can tell.
     """
     match = _DURATION.fullmatch(text) if len(text) <= _TEXT_MAX else None
     if match is None and text != "0":
@@ -81,7 +91,7 @@ def duration_s(name: str, text: str) -> float:
         (Decimal(number) * _UNITS_S[unit] for number, unit in _PART.findall(text)), start=Decimal(0)
     )
     if seconds > _DURATION_MAX_S:
-        raise ConfigurationError(name, "is not a duration (examples: 500ms, 10s)", value=text)
+        raise ConfigurationError(name, f"is too long (at most {_DURATION_MAX_S // 3600:f}h)", value=text)
     if text.startswith("-") and seconds:
         raise ConfigurationError(name, "must not be negative", value=text)
     return float(seconds)

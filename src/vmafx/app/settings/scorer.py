@@ -5,12 +5,14 @@ A plain dataclass, since `vmafx score` must start fast.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from vmafx.app.settings.grammar import EnvironmentReader, boolean, choice, duration_s, integer
-from vmafx.domain.scoring import THREADS_MAX, Backend, LengthMismatch
+from vmafx.app.settings.grammar import EnvironmentReader, boolean, choice, duration_s, integer, together
+from vmafx.domain.errors import ConfigurationError
+from vmafx.domain.scoring import THREADS_MAX, Backend, LengthMismatch, model_name_problem
 
 __all__ = ["DEFAULT_MODEL", "SCORE_TIMEOUT_S", "ScorerSettings"]
 
@@ -24,8 +26,9 @@ class ScorerSettings:
     """How clips are scored on this machine.
 
     Attributes:
-        vmaf_binary: The scorer that `VMAFX_VMAF_BINARY` names; None leaves it to the look-up.
-        vmaf_bin: The scorer that `VMAF_BIN` names, where the one above is None.
+        vmaf_binary: The absolute path of the scorer that `VMAFX_VMAF_BINARY` names; None leaves it to the
+            look-up.
+        vmaf_bin: The same of `VMAF_BIN`, where the one above is None.
         search_path: Where a `vmaf` is looked for, as in `PATH`.
         model_dir: The directory of model files; None when there is none.
         backend: What scores run on.
@@ -35,6 +38,9 @@ class ScorerSettings:
         timeout_s: How long a run may take, in seconds; 0 means no limit.
         threads: Threads of one run, 1 to 1024; None means as many as this process may use.
         cache_dir: Where the result of a self-test is kept, an absolute path; None keeps it nowhere.
+
+    Raises:
+        ConfigurationError: At least one value cannot be honoured; names the variable of every such value.
     """
 
     vmaf_binary: str | None = None
@@ -49,6 +55,16 @@ class ScorerSettings:
     threads: int | None = None
     cache_dir: str | None = None
 
+    def __post_init__(self) -> None:
+        problems: list[ConfigurationError] = []
+        for setting, field, check in _CHECKS:
+            try:
+                check(setting, getattr(self, field))
+            except ConfigurationError as problem:
+                problems.append(problem)
+        if problems:
+            raise together(problems)
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> ScorerSettings:
         """Read the settings from environment variables.
@@ -61,14 +77,14 @@ class ScorerSettings:
         """
         read = EnvironmentReader(environment)
         settings = cls(
-            vmaf_binary=read.text("VMAFX_VMAF_BINARY"),
-            vmaf_bin=read.text("VMAF_BIN"),
+            vmaf_binary=read.value("VMAFX_VMAF_BINARY", _absolute, None),
+            vmaf_bin=read.value("VMAF_BIN", _absolute, None),
             search_path=environment.get("PATH", ""),
-            model_dir=read.text("VMAFX_MODEL_DIR"),
+            model_dir=read.value("VMAFX_MODEL_DIR", _absolute, None),
             backend=read.value("VMAFX_BACKEND", _backend, Backend.CPU),
             backend_unverified=read.value("VMAFX_BACKEND_UNVERIFIED", boolean, default=False),
             length_mismatch=read.value("VMAFX_LENGTH_MISMATCH", _length_mismatch, LengthMismatch.FAIL),
-            default_model=read.text("VMAFX_DEFAULT_MODEL") or DEFAULT_MODEL,
+            default_model=read.value("VMAFX_DEFAULT_MODEL", _model_name, DEFAULT_MODEL),
             timeout_s=read.value("VMAFX_SCORE_TIMEOUT", duration_s, SCORE_TIMEOUT_S),
             threads=read.value("VMAFX_SCORE_THREADS", _threads, None),
             cache_dir=_cache_dir(read),
@@ -81,6 +97,16 @@ def _threads(name: str, text: str) -> int | None:
     return integer(1, THREADS_MAX)(name, text)
 
 
+def _absolute(name: str, text: str) -> str | None:
+    _check_path(name, text)
+    return text
+
+
+def _model_name(name: str, text: str) -> str:
+    _check_model(name, text)
+    return text
+
+
 def _cache_dir(read: EnvironmentReader) -> str | None:
     """The XDG rule: a relative directory counts as unset."""
     cache, home = read.text("XDG_CACHE_HOME") or "", read.text("HOME") or ""
@@ -91,3 +117,59 @@ def _cache_dir(read: EnvironmentReader) -> str | None:
 
 _backend: Final = choice(Backend, "is not a backend; use one of {words}")
 _length_mismatch: Final = choice(LengthMismatch, "must be one of {words}")
+
+
+# ---------------------------------------------------------------- what values must be, read or made by hand
+
+
+def _check_path(name: str, value: object) -> None:
+    if value is not None and not (isinstance(value, str) and value.startswith("/")):
+        raise _refused(name, "is not an absolute path", value)
+
+
+def _check_model(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise _refused(name, "is not the name of a model", value)
+    problem = model_name_problem(value)
+    if problem is not None:
+        raise ConfigurationError(name, problem)
+
+
+def _check_timeout(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _refused(name, "is not a number of seconds", value)
+    if not (value >= 0 and math.isfinite(value)):
+        raise _refused(name, "must be 0 or more seconds, and finite", value)
+
+
+def _check_threads(name: str, value: object) -> None:
+    if value is not None and not (type(value) is int and 1 <= value <= THREADS_MAX):
+        raise _refused(name, f"must be an integer from 1 to {THREADS_MAX}", value)
+
+
+def _check_is(kind: type[object]) -> Callable[[str, object], None]:
+    def check(name: str, value: object) -> None:
+        if not isinstance(value, kind):
+            raise _refused(name, f"is not a {kind.__name__}", value)
+
+    return check
+
+
+def _refused(name: str, problem: str, value: object) -> ConfigurationError:
+    return ConfigurationError(name, problem, value=value if isinstance(value, str) else repr(value))
+
+
+_CHECKS: Final[tuple[tuple[str, str, Callable[[str, object], None]], ...]] = (
+    ("VMAFX_VMAF_BINARY", "vmaf_binary", _check_path),
+    ("VMAF_BIN", "vmaf_bin", _check_path),
+    ("PATH", "search_path", _check_is(str)),
+    ("VMAFX_MODEL_DIR", "model_dir", _check_path),
+    ("VMAFX_BACKEND", "backend", _check_is(Backend)),
+    ("VMAFX_BACKEND_UNVERIFIED", "backend_unverified", _check_is(bool)),
+    ("VMAFX_LENGTH_MISMATCH", "length_mismatch", _check_is(LengthMismatch)),
+    ("VMAFX_DEFAULT_MODEL", "default_model", _check_model),
+    ("VMAFX_SCORE_TIMEOUT", "timeout_s", _check_timeout),
+    ("VMAFX_SCORE_THREADS", "threads", _check_threads),
+    ("XDG_CACHE_HOME", "cache_dir", _check_path),
+)
+"""The variable that each field comes from, and what refuses its value."""
