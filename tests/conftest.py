@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -17,6 +18,13 @@ pytest_plugins = ["tests.plugins.ci_skips"]
 settings.register_profile("vmafx", deadline=None, derandomize=False, print_blob=True)
 settings.register_profile("ci", settings.get_profile("vmafx"), max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "vmafx"))
+
+
+def pytest_configure() -> None:
+    """Undo what a shell does to what runs in its background: ignored signals would be inherited by all."""
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def pytest_asyncio_loop_factories(

@@ -7,10 +7,10 @@ package costs next to nothing.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Final
 
 from vmafx.domain.version import __version__
 
+TYPE_CHECKING = False  # true for type checkers, which know the name; typing alone would double the import
 if TYPE_CHECKING:
     from vmafx.adapters.fakes.clock import VirtualClock as VirtualClock
     from vmafx.adapters.fakes.clock import VirtualTimeError as VirtualTimeError
@@ -177,7 +177,7 @@ __all__ = [
     "run_virtual",
 ]
 
-_HOMES: Final = {
+_HOMES = {
     "vmafx.adapters.fakes.clock": (
         "VirtualClock",
         "VirtualTimeError",
@@ -291,7 +291,7 @@ _HOMES: Final = {
     ),
     "vmafx.ports.sources": ("SourceStore",),
 }
-_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:

@@ -15,7 +15,7 @@ import pytest
 
 from vmafx.app.cli.main import run
 
-__all__ = ["HANG_S", "VMAFX", "Program", "alive", "eventually"]
+__all__ = ["HANG_S", "VMAFX", "Program", "alive", "eventually", "processes_about"]
 
 VMAFX: Final = Path(sys.executable).parent / "vmafx"
 HANG_S: Final = 60.0
@@ -90,6 +90,19 @@ def alive(pid: int) -> bool:
     except OSError:
         return False
     return state.split()[0] not in {"Z", "X"}
+
+
+def processes_about(path: Path) -> list[str]:
+    """The command lines of all processes that name a path."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = file.read_bytes()
+        except OSError:  # gone meanwhile
+            continue
+        if bytes(path) in words:
+            found.append(words.replace(b"\0", b" ").decode(errors="replace"))
+    return found
 
 
 def eventually(condition: Callable[[], bool], *, what: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,25 @@ def test_a_signal_ends_the_run_and_its_scorer(program, running, number, code):
     assert not out
     assert err == f"vmafx: interrupted ({number.name})\n"
     assert program.leftovers() == []
+
+
+def test_ctrl_c_while_the_program_still_loads_shows_no_traceback():
+    interrupt_a_load = """
+import os, signal, sys
+class Interrupts:
+    def find_spec(self, name, path, target=None):
+        if name == "click":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupts())
+sys.argv = ["vmafx", "score", "a", "b"]
+from vmafx.app.cli.start import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", interrupt_a_load], capture_output=True, text=True, timeout=HANG_S, check=False
+    )
+    assert done.returncode == -signal.SIGINT
+    assert not done.stdout + done.stderr
 
 
 def test_two_signals_in_a_row_still_clean_up(program, running):

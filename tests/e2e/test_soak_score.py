@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli_scorer import descriptors, endless_request, plain_request
-from tests.e2e.program import eventually
+from tests.e2e.program import eventually, processes_about
 from vmafx import open_scorer
 
 pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("engine")]
@@ -19,19 +19,6 @@ KILLS = 300
 SCORES = 200
 LATEST_S = 1.0
 """The latest moment to kill at: a scorer is at work by then."""
-
-
-def processes_about(folder: Path) -> list[str]:
-    """The command lines of all processes that name the folder."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes()
-        except OSError:  # gone meanwhile
-            continue
-        if bytes(folder) in words:
-            found.append(words.replace(b"\0", b" ").decode(errors="replace"))
-    return found
 
 
 def test_no_kill_at_any_moment_leaves_a_scorer(program):
