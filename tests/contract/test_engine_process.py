@@ -199,7 +199,7 @@ def test_only_the_domain_and_the_standard_library_are_imported():
         *(f"vmafx.adapters.vmaf_cli.engine_{part}" for part in PARTS),
     }
     assert {n for n in ours if n.startswith("vmafx.domain.")} <= {
-        f"vmafx.domain.{part}" for part in ("errors", "text", "y4m")
+        f"vmafx.domain.{part}" for part in ("errors", "text", "version", "y4m")
     }
     assert {"argparse", "json", "pathlib", "subprocess", "asyncio", "imageio_ffmpeg"}.isdisjoint(names)
 

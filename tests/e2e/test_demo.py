@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -55,8 +56,15 @@ def test_every_target_is_there(target):
 
 
 def made(*arguments):
+    alone = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     return subprocess.run(
-        ["make", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=True
+        ["make", *arguments],
+        cwd=ROOT,
+        env=alone,
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=True,
     ).stdout
 
 

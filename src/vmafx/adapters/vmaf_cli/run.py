@@ -270,7 +270,7 @@ class PairRuns:
             return self._believed(run, files, check)
         except ReportError as error:  # what the run said may be why: it could not write, it was cut short
             words = run.words
-            text = f"{error}\nstderr: {words}\n{run.inputs}"
+            text = f"{error} ({run.inputs})\nstderr: {words}"
             raise ReportError(text, exit_status=end.status, stderr=words) from None
         except NotFiniteError as error:
             raise NotFiniteError(error.name, error.value, about=run.inputs) from None
