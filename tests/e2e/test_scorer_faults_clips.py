@@ -249,6 +249,19 @@ async def test_path_that_means_something_else_in_a_child_still_names_our_file(
         os.close(descriptor)
 
 
+async def test_descriptor_that_is_not_open_never_comes_to_name_one_of_ours(
+    scorer: CliScorer, tmp_path: Path
+) -> None:
+    request = pair_request(tmp_path, plain(distorted=False), plain(distorted=True))
+    for number in range(max(map(int, descriptors())) + 10):
+        try:
+            os.fstat(number)
+        except OSError:
+            absent = ClipFile(path=f"/dev/fd/{number}", name="dis")
+            error = await failure(scorer, ScoreRequest(reference=request.reference, distorted=absent))
+            assert isinstance(error, ClipError)
+
+
 async def test_refusal_of_a_descriptor_shows_its_owners_name(scorer: CliScorer, tmp_path: Path) -> None:
     odd = clip(tmp_path / "odd.y4m", clips.y4m(distorted=False, size=(35, 27), frames=1))
     descriptor = os.open(odd.path, os.O_RDONLY)

@@ -410,6 +410,26 @@ def test_clip_that_changed_is_named_with_how(
     assert words in str(caught.value)
 
 
+def _rewritten_with_its_old_time(path: Path) -> None:
+    before = path.stat()
+    path.write_bytes(path.read_bytes()[::-1])
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def _moved_away_and_back(path: Path) -> None:
+    path.rename(path.with_suffix(".away"))
+    path.with_suffix(".away").rename(path)
+
+
+@pytest.mark.parametrize("change", [_rewritten_with_its_old_time, _moved_away_and_back])
+def test_clip_that_was_another_for_a_while_is_refused(
+    tmp_path: Path, pair: OpenPair, change: Callable[[Path], None]
+) -> None:
+    change(tmp_path / "dis.y4m")
+    with pytest.raises(ClipError, match="changed while it was being scored"):
+        check_unchanged(pair)
+
+
 def test_new_name_of_an_open_clip_changes_nothing(tmp_path: Path, reference: ClipFile) -> None:
     path = tmp_path / "d"
     path.write_bytes(DISTORTED)

@@ -19,9 +19,11 @@ from vmafx.domain.errors import NotFiniteError, ReportError, VmafxError
 FRAMES = len(reports.SCORES)
 
 
-def believed(data: bytes, *, frames: int | None = FRAMES, keep_frames: bool = False) -> Report:
+def believed(
+    data: bytes, *, frames: int | None = FRAMES, keep_frames: bool = False, subsample: int = 1
+) -> Report:
     report = read_report([data], keep_frames=keep_frames)
-    check_report(report, frames=frames)
+    check_report(report, frames=frames, subsample=subsample)
     return report
 
 
@@ -225,9 +227,17 @@ def test_pooled_score_off_the_mean_is_refused(difference: float) -> None:
 
 
 def test_frames_that_are_left_out_need_no_entry() -> None:
-    report = believed(reports.report(reports.SCORES[:3], step=2).encode(), frames=3, keep_frames=True)
+    data = reports.report(reports.SCORES[:3], step=2).encode()
+    report = believed(data, frames=3, keep_frames=True, subsample=2)
     assert report.frame_scores is not None
     assert [frame.frame for frame in report.frame_scores] == [0, 2, 4]
+
+
+@pytest.mark.parametrize(("told", "asked"), [(1, 2), (2, 1), (3, 2)])
+def test_frames_other_than_those_that_were_to_be_scored_are_refused(told: int, asked: int) -> None:
+    data = reports.report(reports.SCORES[:3], step=told).encode()
+    with pytest.raises(ReportError, match="frame numbers are not those"):
+        believed(data, frames=3, subsample=asked)
 
 
 @pytest.mark.parametrize("numbers", [[0, 0], [1, 0]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import resource
 import signal
 from fractions import Fraction
 
@@ -68,6 +69,15 @@ def test_want_that_a_run_tells_of_is_the_machines_fault(words: str) -> None:
 
 def test_report_that_grew_past_the_limit_is_a_bad_report() -> None:
     assert isinstance(failed(-signal.SIGXFSZ), ReportError)
+
+
+def test_limit_of_this_process_below_a_reports_is_named_and_the_machines_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (512, 1024))
+    error = failed(-signal.SIGXFSZ)
+    assert error.machine_fault
+    assert "at most 1024 bytes (ulimit -f)" in str(error)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EDQUOT])

@@ -76,6 +76,13 @@ def test_locale_and_run_id_cannot_be_set_from_outside() -> None:
     assert child_environment({"LC_ALL": "de_DE", "VMAFX_JOB_ID": "other"}, job_id="run-1") == ADDED
 
 
+@pytest.mark.parametrize(
+    "name", ["NVIDIA_CREDS", "HIP_SESSION", "CUDA_SIGNING_PEM", "ROCM_DSN", "ZE_API_KEY"]
+)
+def test_a_secret_under_a_vendors_prefix_stays_here(name: str) -> None:
+    assert child_environment({name: "x"}, job_id="run-1") == ADDED
+
+
 @given(st.dictionaries(st.text(max_size=20), st.text(max_size=5)))
 def test_child_never_gets_a_name_that_smells_of_a_secret(base: dict[str, str]) -> None:
     names = child_environment(base, job_id="r").keys() - ADDED.keys()

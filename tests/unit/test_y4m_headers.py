@@ -241,3 +241,21 @@ def test_rates_and_ways_to_write_a_format_do_not_make_a_pair_incomparable(other:
 )
 def test_container_is_known_by_its_first_bytes(data: bytes, name: str | None) -> None:
     assert container_of(data) == name
+
+
+@pytest.mark.parametrize("space", ["\t", "\v", "\f", "\r", "\0", "\x1b", "\x7f", "\xa0"])
+def test_header_with_anything_but_printable_ascii_is_refused_by_name(space):
+    head = f"YUV4MPEG2 W50 H48 F25:1{space}C420p10 XYSCSS=444 Ip\n".encode("latin-1")
+    with pytest.raises(ClipError, match="damaged Y4M header: only printable ASCII"):
+        parse_header(head, name="a.y4m")
+
+
+@pytest.mark.parametrize("told", ["444", "422", "411", "400P10"])
+def test_another_subsampling_told_without_a_c_tag_is_refused(told):
+    with pytest.raises(ClipError, match="XYSCSS, and no C tag"):
+        parse_header(f"YUV4MPEG2 W50 H48 F25:1 XYSCSS={told}\n".encode(), name="a.y4m")
+
+
+@pytest.mark.parametrize("told", ["C444 XYSCSS=420", "XYSCSS=420JPEG", "XYSCSS=420mpeg2"])
+def test_xyscss_that_everybody_reads_alike_is_accepted(told):
+    assert parse_header(f"YUV4MPEG2 W50 H48 F25:1 {told}\n".encode(), name="a.y4m").width == 50

@@ -112,9 +112,9 @@ BAD_HEADERS: Final = (
     Case(
         name="digits of another script",
         data="YUV4MPEG2 W\u0664 H4 F25:1\n".encode,
-        error="no width",
+        error="only printable ASCII",
     ),
-    Case(name="superscript", data=lambda: b"YUV4MPEG2 W\xb2 H4 F25:1\n", error="no width"),
+    Case(name="superscript", data=lambda: b"YUV4MPEG2 W\xb2 H4 F25:1\n", error="only printable ASCII"),
     Case(name="size given twice", data=lambda: _plain(2, extra="W64"), error="W is given twice"),
     Case(name="alpha", data=lambda: _plain(2, tag="C444alpha"), error="an alpha plane is not supported"),
     Case(
@@ -123,7 +123,7 @@ BAD_HEADERS: Final = (
         error='pixel format "C410" is not supported',
     ),
     Case(name="unknown depth", data=lambda: _plain(2, tag="C420p11"), error='"C420p11" is not supported'),
-    Case(name="control characters", data=lambda: _plain(2, tag="C\x1b[31m"), error='"C\\x1b[31m"'),
+    Case(name="control characters", data=lambda: _plain(2, tag="C\x1b[31m"), error="only printable ASCII"),
     Case(name="MP4", data=lambda: b"\0\0\0\x20ftypisom" + bytes(99), error="not Y4M: it is MP4"),
     Case(name="QuickTime", data=lambda: b"\0\0\0\x14ftypqt  " + bytes(99), error="it is MOV"),
     Case(name="Matroska", data=lambda: b"\x1a\x45\xdf\xa3" + bytes(99), error="it is Matroska or WebM"),

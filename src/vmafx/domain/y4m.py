@@ -122,8 +122,11 @@ def parse_header(data: bytes, *, name: str) -> Y4mHeader:
             format that no scorer compares. One that is a known container is named as such.
     """
     line = _header_line(data, name)
-    tags = _tags(line.split()[1:], name)
+    tags = _tags(line.split(b" ")[1:], name)
     _refuse_interlaced(tags.get("I", "p"), name)
+    if "C" not in tags and not tags.get("XYSCSS", "420").upper().startswith("420"):
+        # Programs disagree on what this means: some read 4:2:0.
+        raise ClipError(name, f"{quoted(name)}: damaged Y4M header: XYSCSS, and no C tag")
     subsampling, depth = _chroma(tags.get("C", "420"), name)
     return Y4mHeader(
         width=_dimension(tags, "W", "width", name),
@@ -310,6 +313,8 @@ def _header_line(data: bytes, name: str) -> bytes:
     if end < 0:
         limit = f" within {HEADER_BYTES_MAX} bytes" if len(head) == HEADER_BYTES_MAX else ""
         raise ClipError(name, f"{quoted(name)}: damaged Y4M header: it does not end{limit}")
+    if not all(0x20 <= byte < 0x7F for byte in head[:end]):
+        raise ClipError(name, f"{quoted(name)}: damaged Y4M header: only printable ASCII may stand in it")
     return head[:end]
 
 
@@ -317,10 +322,12 @@ def _tags(words: list[bytes], name: str) -> dict[str, str]:
     tags: dict[str, str] = {}
     for word in words:
         text = word.decode("latin-1")
+        if not text:
+            continue
         key, value = text[:1], text[1:]
         if key == "X":
             key, _, value = text.partition("=")
-            if key != "XCOLORRANGE":
+            if key not in {"XCOLORRANGE", "XYSCSS"}:
                 continue
         if key in tags:
             raise ClipError(name, f"{quoted(name)}: damaged Y4M header: {key} is given twice")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import re
+import resource
 import signal
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
+from vmafx.adapters.vmaf_cli.report import REPORT_BYTES_MAX
 from vmafx.domain.errors import ReportError, ScorerError
 from vmafx.domain.process import Exit
 from vmafx.domain.text import bounded, printable, quoted
@@ -46,7 +49,7 @@ _MACHINE_ERRNOS: Final = frozenset(
     }
 )
 _MACHINE_WORDS: Final = tuple(
-    os.strerror(number) for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
+    os.strerror(number) for number in (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 )
 _DESCRIPTOR_PATH: Final = r"/(?:dev|proc/self)/fd/(?P<fd>\d{1,9})(?!\d)"
 _LINE_END: Final = re.compile(r"[\r\n]+")
@@ -135,6 +138,11 @@ def failed_run(end: Exit, words: str, *, inputs: str) -> ScorerError:
         words: Its last words, fit to be shown.
         inputs: What was scored, in words.
     """
+    if end.status == -signal.SIGXFSZ and _file_limit_bytes() < REPORT_BYTES_MAX:
+        limit = f"this process may write files of at most {_file_limit_bytes()} bytes (ulimit -f)"
+        return ScorerError(
+            f"{limit}: too few for a report; {inputs}", exit_status=end.status, machine_fault=True
+        )
     if end.status == -signal.SIGXFSZ:
         return ReportError("libvmaf: read output file: larger than a report may be", exit_status=end.status)
     return ScorerError(
@@ -143,6 +151,11 @@ def failed_run(end: Exit, words: str, *, inputs: str) -> ScorerError:
         stderr=words,
         machine_fault=end.machine_fault or any(word in words for word in _MACHINE_WORDS),
     )
+
+
+def _file_limit_bytes() -> float:
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return math.inf if hard == resource.RLIM_INFINITY else hard
 
 
 def timeout_text(limit_s: float, words: str, *, doing: str, setting: str = "", started: bool) -> str:

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeAlias
 
 from vmafx.adapters.vmaf_cli.faults import is_machine_fault
 from vmafx.domain.errors import ClipError
@@ -21,9 +21,10 @@ from vmafx.domain.y4m import (
     parse_header,
 )
 
-__all__ = ["OpenClip", "OpenPair", "check_unchanged", "open_pair"]
+__all__ = ["OpenClip", "OpenPair", "check_unchanged", "look_at", "open_pair"]
 
 _LINKS_MAX: Final = 40
+_Stamp: TypeAlias = tuple[int, int, int, int, int]
 _OPEN_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
@@ -34,7 +35,8 @@ class OpenClip:
     Attributes:
         clip: The clip as it was asked for.
         descriptor: A descriptor of our own.
-        stamp: Device, inode, size in bytes and time of change in nanoseconds at that moment.
+        stamp: Device, inode, size in bytes and both times of change in nanoseconds at that moment. The second
+            is the one that nobody can set back.
         header: What its header says.
         by_descriptor: Whether a child must read it through our descriptor: its path, if it has one, means
             something else there.
@@ -43,7 +45,7 @@ class OpenClip:
 
     clip: Clip
     descriptor: int
-    stamp: tuple[int, int, int, int]
+    stamp: _Stamp
     header: Y4mHeader
     by_descriptor: bool
     frames: int = 0
@@ -114,6 +116,22 @@ def open_pair(
         raise
 
 
+def look_at(clip: Clip) -> None:
+    """Look at what there is under the path of a clip, before anything of ours is opened; blocks.
+
+    A path such as `/dev/fd/6` that names no open descriptor would else come to name ours.
+
+    Raises:
+        ClipError: There is nothing, or not a regular file.
+        OSError: This process or this machine is out of something.
+    """
+    if isinstance(clip, ClipFile):
+        try:
+            _look(clip)
+        except (OSError, ValueError) as error:
+            _refuse_unreadable(clip, error)
+
+
 def check_unchanged(pair: OpenPair) -> None:
     """Check that both clips are what they were when they were opened; blocks.
 
@@ -176,11 +194,15 @@ def _means_another_elsewhere(path: str) -> bool:
 
 
 def _open_path(clip: ClipFile) -> int:
+    _look(clip)
+    return os.open(clip.path, _OPEN_FLAGS)
+
+
+def _look(clip: ClipFile) -> None:
     if not clip.path.startswith("/"):
         raise ClipError(clip.name, f"{quoted(clip.name)}: not an absolute path")
     # Opening some devices acts on them, so the kind is looked at before, and again on what was opened.
     _refuse_irregular(clip, Path(clip.path).stat().st_mode)
-    return os.open(clip.path, _OPEN_FLAGS)
 
 
 def _with_frames(opened: OpenClip, check: Callable[[], None]) -> OpenClip:
@@ -224,11 +246,13 @@ def _change(opened: OpenClip) -> str | None:
         return "another file took its place"
     if now.st_size != opened.stamp[2]:
         return f"its size went from {opened.stamp[2]} to {now.st_size} bytes"
-    return None if _stamp(now) == opened.stamp else "it was written to"
+    if isinstance(opened.clip, ClipFile):  # a descriptor stays what it is wherever its name goes
+        return None if _stamp(now) == opened.stamp else "it was written to, or moved"
+    return None if _stamp(now)[:-1] == opened.stamp[:-1] else "it was written to"
 
 
-def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+def _stamp(status: os.stat_result) -> _Stamp:
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _refuse_irregular(clip: Clip, mode: int) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from vmafx.adapters.vmaf_cli.argv import RunArguments, descriptor_path, run_arguments
 from vmafx.adapters.vmaf_cli.capabilities import Capabilities
 from vmafx.adapters.vmaf_cli.engine_clips import clip_problem
-from vmafx.adapters.vmaf_cli.frames import OpenClip, OpenPair, open_pair
+from vmafx.adapters.vmaf_cli.frames import OpenClip, OpenPair, look_at, open_pair
 from vmafx.adapters.vmaf_cli.models import Model, ModelFile, model_argument, open_model
 from vmafx.adapters.vmaf_cli.options import ScorerOptions
 from vmafx.adapters.vmaf_cli.unnamed import unnamed_file
@@ -98,6 +98,8 @@ def open_files(
         ClipError: A clip cannot be scored, or the two cannot be compared.
         OSError: This process or this machine is out of something.
     """
+    for clip in (request.reference, request.distorted):
+        look_at(clip)
     model = open_model(options.default_model if request.model is None else request.model, options.model_dir)
     try:
         pair = open_pair(

@@ -35,8 +35,10 @@ _PREFIXES: Final = (
     "ZE_",
     "ZES_",
 )
-_SECRET_PARTS: Final = ("APIKEY", "CREDENTIAL", "PASSW", "SECRET", "TOKEN")
-_SECRET_WORDS: Final = frozenset({"AUTH", "COOKIE", "KEY", "KEYS", "PASS", "PAT", "PRIVATE", "PWD"})
+_SECRET_PARTS: Final = ("APIKEY", "CRED", "DSN", "PASSW", "SECRET", "SIGNING", "TOKEN")
+_SECRET_WORDS: Final = frozenset(
+    {"AUTH", "COOKIE", "KEY", "KEYS", "PASS", "PAT", "PEM", "PRIVATE", "PWD", "SESSION"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,15 +74,17 @@ def read_report(
         raise ReportError(f"libvmaf: parse JSON output: {error}") from None
 
 
-def check_report(report: Report, *, frames: int | None) -> None:
+def check_report(report: Report, *, frames: int | None, subsample: int = 1) -> None:
     """Check that a report does not contradict itself or the clips.
 
     Args:
         report: What to check.
         frames: How many frames the run must have scored; None leaves their number open, but not at 0.
+        subsample: Every how many frames the run scored.
 
     Raises:
-        ReportError: There are fewer or more frames, their numbers do not rise, or the pooled score is not
+        ReportError: There are fewer or more frames, their numbers do not rise or are not
+            those that were to be scored, or the pooled score is not
             the mean of its frames.
         NotFiniteError: The score of a frame is no finite number.
     """
@@ -92,6 +94,8 @@ def check_report(report: Report, *, frames: int | None) -> None:
         raise ReportError(f"{_CONTRADICTION}: {found} frame entries, {expected} expected")
     if any(a >= b for a, b in zip(report.frame_numbers, report.frame_numbers[1:], strict=False)):
         raise ReportError(f"{_CONTRADICTION}: frame numbers do not rise")
+    if frames is not None and any(n != i * subsample for i, n in enumerate(report.frame_numbers)):
+        raise ReportError(f"{_CONTRADICTION}: frame numbers are not those of every {subsample}. frame from 0")
     if report.bad_frame is not None:
         number, value = report.bad_frame
         raise NotFiniteError(f"{SCORE} of frame {number}", value)

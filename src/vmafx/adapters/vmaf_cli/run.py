@@ -280,7 +280,9 @@ class PairRuns:
         if os.fstat(files.report).st_size > REPORT_BYTES_MAX:
             raise ReportError(f"libvmaf: read output file: larger than {REPORT_BYTES_MAX} bytes")
         report = read_report(file_chunks(files.report), keep_frames=run.request.frame_scores, check=check)
-        check_report(report, frames=None if run.any_length else -(-frames // run.request.subsample))
+        subsample = run.request.subsample
+        expected = None if run.any_length else -(-frames // subsample)
+        check_report(report, frames=expected, subsample=subsample)
         return Scored(
             report=report,
             model=files.model.name,

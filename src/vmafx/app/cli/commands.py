@@ -74,6 +74,8 @@ def _asked(arguments: Sequence[str]) -> Arguments | int:
     except click.ClickException as error:
         say(_told(error))
         return USAGE
+    except click.Abort as error:  # how click tells of Ctrl-C
+        raise KeyboardInterrupt from error
     except SystemExit as end:  # how click ends a completion
         return end.code if isinstance(end.code, int) else FAILED
 
@@ -141,8 +143,8 @@ def vmafx() -> None:
 
 
 @vmafx.command(name="score")
-@click.argument("reference", metavar="REF", type=click.Path(), callback=_named)
-@click.argument("distorted", metavar="DIS", type=click.Path(), callback=_named)
+@click.argument("reference", metavar="REF", type=click.Path(readable=False), callback=_named)
+@click.argument("distorted", metavar="DIS", type=click.Path(readable=False), callback=_named)
 @click.option(
     "--model",
     metavar="NAME",

@@ -130,7 +130,7 @@ def _find_rclone(named: str, environment: Mapping[str, str]) -> str | None:
 async def _told_version(path: str, environment: Mapping[str, str]) -> str:
     clock = SystemClock()
     command = Command(
-        argv=("/bin/sh", "-c", 'exec "$0" version 1>&2', path),
+        argv=("/bin/sh", "-c", 'exec "$0" version --config "" 1>&2', path),
         environment={name: environment[name] for name in ("HOME", "PATH") if name in environment},
         run_id=secrets.token_hex(16),
     )
