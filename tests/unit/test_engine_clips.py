@@ -202,7 +202,7 @@ def test_each_thing_that_is_no_clip_is_refused_with_its_reason(refusal, tmp_path
         tmp_path / "loop": "Too many levels of symbolic links",
         tmp_path / "dangling": "No such file or directory",
         tmp_path / ("n" * 300): "File name too long",
-        "nul\0byte": "embedded null byte",
+        "nul\0byte": "no path holds a zero byte",
     }.items():
         assert reason in refusal(path)
         assert reason in refusal(PLAIN, path)

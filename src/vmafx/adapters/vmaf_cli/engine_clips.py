@@ -80,7 +80,7 @@ def look_at(path: str) -> FoundFile:
     try:
         return FoundFile(path=path, status=os.stat(path))
     except (OSError, ValueError) as error:
-        problem = error.strerror if isinstance(error, OSError) else str(error)
+        problem = error.strerror if isinstance(error, OSError) else "no path holds a zero byte"
         return FoundFile(path=path, status=None, problem=problem or "not found")
 
 
