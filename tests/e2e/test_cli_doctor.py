@@ -44,6 +44,15 @@ def test_a_machine_with_the_engine_can_score(program):
     assert program.leftovers() == []
 
 
+@pytest.mark.usefixtures("engine")
+def test_looking_changes_nothing_at_home(program):
+    before = sorted(program.folder.rglob("*"))
+    rclone = checks(program.run("doctor", "--json"))["rclone"]
+    if not rclone["ok"]:
+        pytest.skip(f"no rclone, which would leave a folder: {rclone['found']}")
+    assert sorted(program.folder.rglob("*")) == before
+
+
 def test_the_table_tells_the_same_to_people(program, fake):
     done = program.run("doctor")
     assert done.returncode == 0, done.stderr
