@@ -375,3 +375,8 @@ class JobMachine(RuleBasedStateMachine):
 
 TestJobMachine = JobMachine.TestCase
 TestJobMachine.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+
+
+@pytest.mark.soak
+class TestMoreJobHistories(JobMachine.TestCase):
+    settings = settings(derandomize=False, max_examples=3_000, stateful_step_count=40, deadline=None)

@@ -430,6 +430,23 @@ def test_node_that_slept_through_the_window_registers_again_when_it_wakes() -> N
     assert only(driver.wake(3600), SessionLost).cause is Cause.WINDOW_PASSED
 
 
+@pytest.mark.parametrize("under_way", [False, True])
+@pytest.mark.parametrize("late_s", [0.0, 0.001, 3600.0])
+def test_report_refused_once_the_window_has_passed_goes_out_under_the_next_session(
+    late_s: float, *, under_way: bool
+) -> None:
+    driver = Driver()
+    driver.open("a")
+    if under_way:
+        driver.wake(INTERVAL_S)
+    driver.now_s = driver.live.accepted_at_s + 60.0 + late_s
+    effects = driver.report_refused("a")
+    assert only(effects, SessionLost).cause is Cause.WINDOW_PASSED
+    assert only(effects, ReportJudged).verdict is Verdict.SESSION_LOST
+    assert not has(effects, SendHeartbeat)
+    assert not has(effects, WakeAt)
+
+
 def test_heartbeat_under_way_does_not_keep_a_session_past_its_window() -> None:
     driver = Driver()
     driver.open()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -236,10 +237,11 @@ class SessionHistories(RuleBasedStateMachine):
             return
         self.asked.add(job)
         generation = data.draw(st.sampled_from(self.opened))
-        number = self.session_number
+        number, late = self.session_number, self.window_passed
         effects = self.play(ReportRefused(now_s=self.driver.now_s, generation=generation, job_id=JobId(job)))
-        assert not has(effects, SessionLost), "a refused report ends no session by itself"
-        if generation != number:
+        current = generation == number
+        assert has(effects, SessionLost) == (current and late), "a refused report alone ends no session"
+        if not current:
             (judged,) = effects
             assert isinstance(judged, ReportJudged)
             assert judged.verdict is (Verdict.UNKNOWN if self.stopped else Verdict.SESSION_LOST)
@@ -308,3 +310,8 @@ class SessionHistories(RuleBasedStateMachine):
 
 TestSessionHistories = SessionHistories.TestCase
 TestSessionHistories.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+
+
+@pytest.mark.soak
+class TestMoreSessionHistories(SessionHistories.TestCase):
+    settings = settings(derandomize=False, max_examples=5_000, stateful_step_count=50, deadline=None)

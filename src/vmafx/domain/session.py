@@ -249,6 +249,8 @@ def _pull_refused(state: InSession, event: PullRefused, _policy: SessionPolicy) 
 def _report_refused(state: InSession, event: ReportRefused, policy: SessionPolicy) -> Step:
     # A heartbeat already under way may have been accepted before the session was lost: it proves nothing.
     asking = replace(state, judging={**state.judging, event.job_id: state.beat + 1})
+    if _window_passed(state, event.now_s):
+        return _lose(asking, event.now_s, Cause.WINDOW_PASSED)
     if state.in_flight:
         return Step(state=asking)
     return _beat(asking, event.now_s, Cause.REPORT_REFUSED, policy)
