@@ -6,7 +6,7 @@
 #   make demo       score a real pair of clips
 #   make test       all tests but the soak tests, with branch coverage
 #   make check      all gates: format, lint, types, layers, dependencies
-#   make bench      what starting up costs, as ratios of one run
+#   make bench      what starting up and idling cost, as ratios of one run
 #   make soak       the long proofs
 #   make proto      generate code from proto/
 #   make clean      remove what builds and tests leave; distclean removes .venv too
@@ -69,10 +69,10 @@ gate-format:
 gate-dependencies:
 	"$(BIN)/deptry" src
 gate-proto:
-	@[ -z "$$(find proto -name '*.proto')" ] || "$(BIN)/buf" lint proto
+	"$(BIN)/python" tools/proto.py check
 
 proto: $(READY)
-	@[ -n "$$(find proto -name '*.proto')" ] || echo "proto/ holds no .proto file yet: nothing to generate"
+	"$(BIN)/python" tools/proto.py generate
 
 clean:
 	rm -rf build dist .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""gRPC: the wire contract, and both of its ends (ADR 0016)."""
