@@ -84,6 +84,9 @@ def test_message_names_what_the_error_is_about(error: errors.VmafxError, text: s
 def test_callers_learn_the_facts_from_attributes_and_not_from_the_message() -> None:
     syntax = errors.SourceSyntaxError("a", "empty", subject="x")
     assert (syntax.source, syntax.reason) == ("a", "empty")
+    assert not errors.SourceError("a", "gone").machine_fault
+    for broken in (errors.SourceError, errors.ClipError, errors.OutsideRootsError):
+        assert broken("a", "stale", machine_fault=True).machine_fault
     scorer = errors.ScorerError("failed", exit_status=-11, stderr="last words")
     assert (scorer.exit_status, scorer.stderr, scorer.machine_fault) == (-11, "last words", False)
     assert errors.ScorerUnavailableError("VMAF_BIN", "gone").machine_fault

@@ -15,9 +15,10 @@ from tests.unit.session_driver import INTERVAL_S, POLICY, Driver, has, listed, o
 from vmafx.domain import session, session_effects, session_events, session_state
 from vmafx.domain.backoff import BackoffPolicy
 from vmafx.domain.errors import IllegalTransitionError
-from vmafx.domain.job import HEARTBEAT_JOBS_MAX, JobId
+from vmafx.domain.job import HEARTBEAT_JOBS_MAX, ID_BYTES_MAX, JobId
 from vmafx.domain.retry import StatusCode, Verdict
-from vmafx.domain.session import NODE_ID_BYTES_MAX, TABLE, current_session, registration_problem, step
+from vmafx.domain.session import TABLE, current_session, step
+from vmafx.domain.session_answers import SESSION_TOKEN_BYTES_MAX, can_be_listed, registration_problem
 from vmafx.domain.session_effects import (
     CancelJob,
     Cause,
@@ -118,9 +119,55 @@ def test_empty_id_or_token_is_a_failed_attempt(node_id: str, token: str) -> None
 def test_overlong_node_id_is_a_failed_attempt() -> None:
     driver = Driver()
     driver.start()
-    assert has(driver.registered("é" * (NODE_ID_BYTES_MAX // 2) + "x"), RegistrationMissed)
+    assert has(driver.registered("é" * (ID_BYTES_MAX // 2) + "x"), RegistrationMissed)
     driver.wake(30)
-    assert has(driver.registered("é" * (NODE_ID_BYTES_MAX // 2)), SessionOpened)
+    assert has(driver.registered("é" * (ID_BYTES_MAX // 2)), SessionOpened)
+
+
+def test_overlong_session_token_is_a_failed_attempt() -> None:
+    driver = Driver()
+    driver.start()
+    missed = only(driver.registered("n", "é" * (SESSION_TOKEN_BYTES_MAX // 2) + "x"), RegistrationMissed)
+    assert missed.error == "controller returned a session token above 4096 bytes"
+    driver.wake(30)
+    assert has(driver.registered("n", "é" * (SESSION_TOKEN_BYTES_MAX // 2)), SessionOpened)
+
+
+@pytest.mark.parametrize(
+    ("job_id", "can"),
+    [
+        ("", False),
+        ("x" * 256, True),
+        ("x" * 257, False),
+        ("é" * 128, True),
+        ("é" * 129, False),
+        ("\udcff", True),
+    ],
+)
+def test_heartbeats_list_jobs_whose_id_has_1_to_256_bytes(job_id: str, can: bool) -> None:  # noqa: FBT001
+    assert can_be_listed(job_id) is can
+
+
+def test_answer_that_names_any_number_of_cancelled_jobs_costs_what_is_held() -> None:
+    class Named(str):
+        __slots__ = ()
+        hashed = 0
+
+        def __hash__(self) -> int:
+            Named.hashed += 1
+            return str.__hash__(self)
+
+        __eq__ = str.__eq__
+
+    driver = Driver()
+    driver.start()
+    driver.registered()
+    driver.feed(JobTaken(job_id=JobId("held")))
+    beat = only(driver.wake(10), SendHeartbeat).beat
+    flood = (*(Named(f"j{number}") for number in range(5000)), Named("held"))
+    answer = HeartbeatAccepted(now_s=driver.now_s, generation=1, beat=beat, cancel_job_ids=flood)
+    assert only(driver.feed(answer), CancelJob).job_id == "held"
+    assert Named.hashed == len(flood)
 
 
 def test_node_id_that_is_no_text_is_judged_without_an_error() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vmafx.domain.text import bounded, printable, quoted
+from vmafx.domain.text import bounded, printable, quoted, shown
 
 ACTING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 anything = st.text(alphabet=st.characters(exclude_categories=()))
@@ -105,3 +105,36 @@ def test_quoted_text_is_in_quotes_printable_and_within_a_kibibyte(text: str) -> 
 
 def test_quoted_text_is_readable() -> None:
     assert quoted("/a b\n\u6620") == '"/a b\\n\u6620"'
+
+
+@SOME
+@given(anything | bytes_as_text, anything, st.integers(1, 40), st.integers(16, 60))
+def test_what_is_shown_of_a_long_text_is_what_would_be_shown_of_all_of_it(
+    start: str, end: str, times: int, bytes_max: int
+) -> None:
+    text = start * times + end
+    whole = printable(text)
+    data = whole.encode()
+    told = shown(text, bytes_max)
+    assert told == bounded(whole, bytes_max)
+    if len(data) <= bytes_max:
+        assert told == whole
+    else:
+        head, cut, tail = told.partition(" … ")
+        assert cut
+        room = bytes_max - len(" … ".encode())
+        assert head == data[: room - room // 2].decode(errors="ignore") or "…" in whole
+        assert tail == data[len(data) - room // 2 :].decode(errors="ignore") or "…" in whole
+
+
+def test_no_more_of_a_text_is_escaped_than_can_be_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def counted(text: str) -> str:
+        sizes.append(len(text))
+        return text
+
+    monkeypatch.setattr("vmafx.domain.text.printable", counted)
+    assert len(shown("\u2028" * 3_000_000, 256).encode()) <= 256
+    assert len(quoted("\u2028" * 3_000_000).encode()) <= 1026
+    assert sizes == [512, 2048]

@@ -28,6 +28,8 @@ VmafxError
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vmafx.domain.text import quoted
 
 __all__ = [
@@ -59,7 +61,14 @@ __all__ = [
 
 
 class VmafxError(Exception):
-    """Any error that vmafx raises on purpose."""
+    """Any error that vmafx raises on purpose.
+
+    Attributes:
+        machine_fault: Whether the machine, not what it was asked, is the likely cause (ADR 0010); False for
+            every class that does not tell.
+    """
+
+    machine_fault: bool = False
 
 
 class ConfigurationError(VmafxError):
@@ -70,27 +79,36 @@ class ConfigurationError(VmafxError):
         problem: What is wrong with it.
         value: The refused value; None when it is not shown.
         others: Further settings that were found wrong at the same time; the message tells them too.
+        group: What the setting is a part of, such as `controller client config`; the message tells the
+            problems of one group together behind its name. Empty for none.
+        named: Whether `problem` names the setting itself, and so stands alone in the message.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of one message
         self,
         setting: str,
         problem: str,
         *,
         value: str | None = None,
         others: tuple[ConfigurationError, ...] = (),
+        group: str = "",
+        named: bool = False,
     ) -> None:
-        found = f"{setting}: {problem}" if value is None else f"{setting}={quoted(value)} {problem}"
-        super().__init__("; ".join((found, *map(str, others))))
         self.setting = setting
         self.problem = problem
         self.value = value
         self.others = others
+        self.group = group
+        self.named = named
+        super().__init__(_told((self, *others)))
 
     @property
     def all(self) -> tuple[ConfigurationError, ...]:
         """Every wrong setting on its own."""
-        return (ConfigurationError(self.setting, self.problem, value=self.value), *self.others)
+        alone = ConfigurationError(
+            self.setting, self.problem, value=self.value, group=self.group, named=self.named
+        )
+        return (alone, *self.others)
 
 
 class IllegalTransitionError(VmafxError):
@@ -112,11 +130,14 @@ class SourceError(VmafxError):
 
     Attributes:
         source: The input, as its owner wrote it.
+        machine_fault: Whether the machine, not the input, is the likely cause (ADR 0010): another
+            machine may do better.
     """
 
-    def __init__(self, source: str, message: str) -> None:
+    def __init__(self, source: str, message: str, *, machine_fault: bool = False) -> None:
         super().__init__(message)
         self.source = source
+        self.machine_fault = machine_fault
 
 
 class SourceSyntaxError(SourceError):
@@ -320,6 +341,24 @@ class QueueFullError(StoreError):
     def __init__(self, pending_max: int) -> None:
         super().__init__(f"the tenant has {pending_max} pending jobs, which is the limit")
         self.pending_max = pending_max
+
+
+def _told(problems: Sequence[ConfigurationError]) -> str:
+    parts: list[str] = []
+    group = ""
+    for problem in problems:
+        start = f"{problem.group}: " if problem.group not in {"", group} else ""
+        parts.append(start + _own_words(problem))
+        group = problem.group
+    return "; ".join(parts)
+
+
+def _own_words(problem: ConfigurationError) -> str:
+    if problem.named:
+        return problem.problem
+    if problem.value is None:
+        return f"{problem.setting}: {problem.problem}"
+    return f"{problem.setting}={quoted(problem.value)} {problem.problem}"
 
 
 def _shown_value(value: object) -> str:

@@ -12,7 +12,9 @@ from vmafx.domain.scoring import Backend, finite
 
 __all__ = [
     "HEARTBEAT_JOBS_MAX",
+    "ID_BYTES_MAX",
     "LOST_ATTEMPTS_MAX",
+    "NODE_NAME_BYTES_MAX",
     "Job",
     "JobCursor",
     "JobId",
@@ -37,8 +39,12 @@ NodeName = NewType("NodeName", str)
 SessionId = NewType("SessionId", str)
 """Names a session of a node; on the wire it is the `node_id`. Opaque."""
 
+ID_BYTES_MAX: Final = 256
+"""Longest id of a job or of a session, in bytes of UTF-8."""
+NODE_NAME_BYTES_MAX: Final = 256
+"""Longest name of a node, in bytes of UTF-8."""
 HEARTBEAT_JOBS_MAX: Final = 64
-"""How many jobs a heartbeat may list."""
+"""How many jobs a heartbeat may list, and so how many a node may run at once."""
 LOST_ATTEMPTS_MAX: Final = 3
 """How many attempts of a job may be lost; the last of them fails it."""
 

@@ -41,6 +41,7 @@ class RealPath(Protocol):
 
         Raises:
             SourceError: It does not exist or cannot be reached; the message is the system's reason alone.
+                `machine_fault` tells whether another machine may reach it.
         """
         ...
 
@@ -155,7 +156,7 @@ class ScoringRoots:
         Raises:
             OutsideRootsError: The input's text lies below no root, or its real path lies below the real path
                 of no local root.
-            SourceError: The input's real path cannot be found.
+            SourceError: The input's real path cannot be found, or that of a root by a fault of the machine.
         """
         if not self.admits(ref):
             raise OutsideRootsError(ref.shown, _input(ref.shown, f" is {_OUTSIDE}"))
@@ -164,7 +165,8 @@ class ScoringRoots:
         try:
             real = real_path(ref.path)
         except SourceError as error:
-            raise SourceError(ref.shown, _input(ref.shown, f": resolve: {error}")) from error
+            message = _input(ref.shown, f": resolve: {error}")
+            raise SourceError(ref.shown, message, machine_fault=error.machine_fault) from error
         self.confine(ref, real, real_path)
         return ResolvedSource(ref=ref, real_path=real)
 
@@ -178,16 +180,22 @@ class ScoringRoots:
 
         Raises:
             OutsideRootsError: It does not.
+            SourceError: It may: a fault of the machine hides where a root is.
         """
+        fault: SourceError | None = None
         for root in self.roots:
             if root.kind is not SourceKind.LOCAL:
                 continue
             try:
                 real_root = real_path(root.path)
-            except SourceError:
+            except SourceError as error:
+                fault = error if error.machine_fault else fault
                 continue
             if _below(real_root, real):
                 return
+        if fault is not None:
+            message = _input(ref.shown, f": resolve a scoring root: {fault}")
+            raise SourceError(ref.shown, message, machine_fault=True) from fault
         raise OutsideRootsError(ref.shown, _input(ref.shown, f" resolves to {quoted(real)}, {_OUTSIDE}"))
 
     def names_host(self, host: str) -> bool:

@@ -16,12 +16,12 @@ Draining is no phase: while jobs end, their reports need a session, so it is kep
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Never, TypeAlias, cast
 
-from vmafx.domain.errors import IllegalTransitionError
-from vmafx.domain.job import HEARTBEAT_JOBS_MAX, JobId, SessionId
+from vmafx.domain.job import SessionId
 from vmafx.domain.retry import Call, StatusCode, Verdict, invalidates_session
+from vmafx.domain.session_answers import registration_problem
 from vmafx.domain.session_effects import (
     CancelJob,
     Cause,
@@ -53,6 +53,7 @@ from vmafx.domain.session_events import (
     StopAsked,
     Woke,
 )
+from vmafx.domain.session_jobs import release_job, report_job, take_job
 from vmafx.domain.session_policy import LOSS_WINDOW_S, SessionPolicy
 from vmafx.domain.session_state import (
     InSession,
@@ -64,23 +65,9 @@ from vmafx.domain.session_state import (
     Stopping,
     Work,
 )
+from vmafx.domain.session_step import Step, refuse
 
-__all__ = ["NODE_ID_BYTES_MAX", "TABLE", "Step", "current_session", "registration_problem", "step"]
-
-NODE_ID_BYTES_MAX: Final = 256
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """What an event led to.
-
-    Attributes:
-        state: The state after it.
-        effects: What is to be done, in this order.
-    """
-
-    state: State
-    effects: tuple[Effect, ...] = ()
+__all__ = ["TABLE", "Step", "current_session", "step"]
 
 
 def step(state: State, event: Event, policy: SessionPolicy) -> Step:
@@ -104,7 +91,7 @@ def step(state: State, event: Event, policy: SessionPolicy) -> Step:
             phase = Phase.NO_SESSION  # of that session there is nothing left
     handler = TABLE.get((phase, type(event)))
     if handler is None or unheard_of:
-        raise IllegalTransitionError(repr(state), repr(event))
+        refuse(state, event)
     # The key names the types of both, which the type of the table cannot say; a test holds it to its word.
     return handler(cast("Never", state), cast("Never", event), policy)
 
@@ -112,15 +99,6 @@ def step(state: State, event: Event, policy: SessionPolicy) -> Step:
 def current_session(state: State) -> Session | None:
     """Return the session that calls are to be made under; None when there is none."""
     return state.session if isinstance(state, InSession) else None
-
-
-def registration_problem(node_id: str, session_token: str) -> str | None:
-    """Return why this answer to a registration opens no session; None when it does."""
-    if not node_id or not session_token:
-        return "controller returned an empty node id or session token"
-    if len(node_id.encode(errors="replace")) > NODE_ID_BYTES_MAX:
-        return f"controller returned a node id above {NODE_ID_BYTES_MAX} bytes"
-    return None
 
 
 # ---------------------------------------------------------------- no session
@@ -188,7 +166,7 @@ def _registration_missed(
 
 def _check_attempt(state: NoSession, event: Registered | RegisterFailed) -> None:
     if state.due_s is not None or event.attempt != state.attempt:
-        raise _illegal(state, event)
+        refuse(state, event)
 
 
 # ---------------------------------------------------------------- in session
@@ -205,10 +183,11 @@ def _heartbeat_due(state: InSession, event: Woke, policy: SessionPolicy) -> Step
 def _accepted(state: InSession, event: HeartbeatAccepted, policy: SessionPolicy) -> Step:
     _check_beat(state, event)
     cause = Cause.HEARTBEAT_ACCEPTED
+    named = frozenset(event.cancel_job_ids)  # as many as the answer likes: ours are at most 64
     cancels = tuple(
-        CancelJob(job_id=JobId(job_id), cause=cause)
-        for job_id in dict.fromkeys(event.cancel_job_ids)
-        if state.jobs.get(JobId(job_id)) is Work.RUNNING
+        CancelJob(job_id=job_id, cause=cause)
+        for job_id, work in state.jobs.items()
+        if work is Work.RUNNING and job_id in named
     )
     cancelled = {effect.job_id: Work.CANCELLING for effect in cancels}
     renewed = replace(
@@ -323,7 +302,7 @@ def _loss_s(state: InSession) -> float:
 
 def _check_beat(state: InSession, event: HeartbeatAccepted | HeartbeatRefused | HeartbeatFailed) -> None:
     if not state.in_flight or event.beat != state.beat:
-        raise _illegal(state, event)
+        refuse(state, event)
 
 
 # ---------------------------------------------------------------- late events, jobs, stop
@@ -345,25 +324,6 @@ def _ignore(state: State, _event: Event, _policy: SessionPolicy) -> Step:
     return Step(state=state)
 
 
-def _take_job(state: NoSession | InSession, event: JobTaken, _policy: SessionPolicy) -> Step:
-    if event.job_id in state.jobs or len(state.jobs) >= HEARTBEAT_JOBS_MAX:
-        raise _illegal(state, event)
-    return Step(state=replace(state, jobs={**state.jobs, event.job_id: Work.RUNNING}))
-
-
-def _report_job(state: NoSession | InSession | Stopping, event: JobReporting, _policy: SessionPolicy) -> Step:
-    if state.jobs.get(event.job_id) not in {Work.RUNNING, Work.CANCELLING}:
-        raise _illegal(state, event)
-    return Step(state=replace(state, jobs={**state.jobs, event.job_id: Work.REPORTING}))
-
-
-def _release_job(state: NoSession | InSession | Stopping, event: JobReleased, _policy: SessionPolicy) -> Step:
-    if event.job_id not in state.jobs:
-        raise _illegal(state, event)
-    rest = {job_id: work for job_id, work in state.jobs.items() if job_id != event.job_id}
-    return Step(state=replace(state, jobs=rest))
-
-
 def _stop_new(_state: New, _event: StopAsked, _policy: SessionPolicy) -> Step:
     return Step(state=Stopping(generation=0, jobs={}))
 
@@ -373,10 +333,6 @@ def _stop(state: NoSession | InSession, _event: StopAsked, _policy: SessionPolic
     judged = _judge_all(state, Verdict.UNKNOWN, cause) if isinstance(state, InSession) else ()
     stopping = Stopping(generation=state.generation, jobs=state.jobs)
     return Step(state=stopping, effects=(*judged, EndCalls(cause=cause)))
-
-
-def _illegal(state: State, event: Event) -> IllegalTransitionError:
-    return IllegalTransitionError(repr(state), repr(event))
 
 
 Handler: TypeAlias = Callable[[Never, Never, SessionPolicy], Step]
@@ -392,9 +348,9 @@ TABLE: Final[Mapping[tuple[Phase, type[Event]], Handler]] = {
     (Phase.NO_SESSION, HeartbeatFailed): _ignore,
     (Phase.NO_SESSION, PullRefused): _ignore,
     (Phase.NO_SESSION, ReportRefused): _report_of_lost_session,
-    (Phase.NO_SESSION, JobTaken): _take_job,
-    (Phase.NO_SESSION, JobReporting): _report_job,
-    (Phase.NO_SESSION, JobReleased): _release_job,
+    (Phase.NO_SESSION, JobTaken): take_job,
+    (Phase.NO_SESSION, JobReporting): report_job,
+    (Phase.NO_SESSION, JobReleased): release_job,
     (Phase.NO_SESSION, StopAsked): _stop,
     (Phase.SESSION, Woke): _heartbeat_due,
     (Phase.SESSION, HeartbeatAccepted): _accepted,
@@ -402,9 +358,9 @@ TABLE: Final[Mapping[tuple[Phase, type[Event]], Handler]] = {
     (Phase.SESSION, HeartbeatFailed): _failed,
     (Phase.SESSION, PullRefused): _pull_refused,
     (Phase.SESSION, ReportRefused): _report_refused,
-    (Phase.SESSION, JobTaken): _take_job,
-    (Phase.SESSION, JobReporting): _report_job,
-    (Phase.SESSION, JobReleased): _release_job,
+    (Phase.SESSION, JobTaken): take_job,
+    (Phase.SESSION, JobReporting): report_job,
+    (Phase.SESSION, JobReleased): release_job,
     (Phase.SESSION, StopAsked): _stop,
     (Phase.STOPPING, Started): _ignore,
     (Phase.STOPPING, Woke): _ignore,
@@ -415,8 +371,8 @@ TABLE: Final[Mapping[tuple[Phase, type[Event]], Handler]] = {
     (Phase.STOPPING, HeartbeatFailed): _ignore,
     (Phase.STOPPING, PullRefused): _ignore,
     (Phase.STOPPING, ReportRefused): _report_while_stopping,
-    (Phase.STOPPING, JobReporting): _report_job,
-    (Phase.STOPPING, JobReleased): _release_job,
+    (Phase.STOPPING, JobReporting): report_job,
+    (Phase.STOPPING, JobReleased): release_job,
     (Phase.STOPPING, StopAsked): _ignore,
 }
 """Every legal move; whatever is not here raises."""

@@ -9,10 +9,27 @@ from typing import Final
 from vmafx.domain.backoff import REGISTER, BackoffPolicy
 from vmafx.domain.errors import ConfigurationError
 
-__all__ = ["LOSS_WINDOW_S", "SessionPolicy", "timing_problems", "timing_warning"]
+__all__ = [
+    "HEARTBEAT_INTERVAL_S",
+    "LOSS_WINDOW_S",
+    "POLL_INTERVAL_S",
+    "RPC_TIMEOUT_S",
+    "SHUTDOWN_TIMEOUT_S",
+    "SessionPolicy",
+    "timing_problems",
+    "timing_warning",
+]
 
 LOSS_WINDOW_S: Final = 60.0
 """How long a controller keeps a session without an accepted heartbeat, in seconds."""
+HEARTBEAT_INTERVAL_S: Final = 10.0
+"""From one heartbeat to the next, where nothing else is set, in seconds."""
+RPC_TIMEOUT_S: Final = 10.0
+"""The deadline of a call, where nothing else is set, in seconds."""
+POLL_INTERVAL_S: Final = 2.0
+"""From one pull that found nothing to the next, where nothing else is set, in seconds."""
+SHUTDOWN_TIMEOUT_S: Final = 30.0
+"""How long a stop may take, where nothing else is set, in seconds."""
 
 _INTERVAL: Final = "VMAFX_CONTROLLER_HEARTBEAT_INTERVAL"
 _TIMEOUT: Final = "VMAFX_CONTROLLER_RPC_TIMEOUT"
@@ -31,8 +48,8 @@ class SessionPolicy:
         ConfigurationError: No session can be kept with this timing; names the settings.
     """
 
-    heartbeat_interval_s: float
-    rpc_timeout_s: float
+    heartbeat_interval_s: float = HEARTBEAT_INTERVAL_S
+    rpc_timeout_s: float = RPC_TIMEOUT_S
     register: BackoffPolicy = REGISTER
 
     def __post_init__(self) -> None:

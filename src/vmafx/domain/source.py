@@ -19,7 +19,7 @@ from vmafx.domain.source_syntax import (
     split_authority,
     with_true_bytes,
 )
-from vmafx.domain.text import bounded, printable
+from vmafx.domain.text import shown
 
 __all__ = [
     "SHOWN_BYTES_MAX",
@@ -190,11 +190,12 @@ _RCLONE_URL: Final = re.compile(r"rclone://", re.IGNORECASE | re.ASCII)
 _QUERY: Final = re.compile(r"[?#]")
 _USER_INFO: Final = re.compile(r"(?<=://)[^/?#]*@")
 _LINK_START: Final = re.compile(r".*?(?://|\bhttps?:/*)", re.IGNORECASE | re.DOTALL)
+_OPTIONS_START: Final = re.compile(r"(:?[^:,/]*),")
 _OPTIONS: Final = re.compile(r"(:?[^:,/]*),.*:.*", re.DOTALL)
 
 
 def _fit(text: str) -> str:
-    return bounded(printable(text), SHOWN_BYTES_MAX)
+    return shown(text, SHOWN_BYTES_MAX)
 
 
 def _before_query(text: str) -> str:
@@ -205,6 +206,8 @@ def _without_secrets(text: str) -> str:
     # Nothing understood this text: what looks like a link, or like a remote with options, is cut generously.
     if text.startswith("/"):
         return text
+    if len(text) > SOURCE_BYTES_MAX:
+        return _start_without_secrets(text[:SHOWN_BYTES_MAX])
     if start := _LINK_START.match(text):
         rest = text[start.end() :]
         place = _before_query(rest)
@@ -214,3 +217,12 @@ def _without_secrets(text: str) -> str:
     if options := _OPTIONS.fullmatch(text):
         return f"{options[1]},…"
     return text
+
+
+def _start_without_secrets(text: str) -> str:
+    """Return what may be shown of the start of a text that is too long to be looked through."""
+    if start := _LINK_START.match(text):
+        return f"{start[0]}…"
+    if options := _OPTIONS_START.match(text):
+        return f"{options[1]},…"
+    return f"{text}…"

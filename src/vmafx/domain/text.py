@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
-__all__ = ["bounded", "printable", "quoted"]
+__all__ = ["bounded", "printable", "quoted", "shown"]
 
 _UNSAFE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _CUT: Final = " … "
@@ -25,7 +25,22 @@ def printable(text: str) -> str:
 
 def quoted(text: str) -> str:
     """Return `text` printable, bounded to 1 KiB and in double quotes, as error texts show names."""
-    return f'"{bounded(printable(text), _SHOWN_BYTES_MAX)}"'
+    return f'"{shown(text, _SHOWN_BYTES_MAX)}"'
+
+
+def shown(text: str, bytes_max: int) -> str:
+    """Return `text` printable and bounded: what `bounded` makes of what `printable` makes of it.
+
+    However long the text is, no more of it is looked at than can be shown.
+
+    Args:
+        text: Any text.
+        bytes_max: The limit in bytes, at least 16.
+
+    Raises:
+        ValueError: `bytes_max` is below 16.
+    """
+    return bounded(printable(_ends(text, bytes_max)), bytes_max)
 
 
 def bounded(text: str, bytes_max: int) -> str:
@@ -40,13 +55,18 @@ def bounded(text: str, bytes_max: int) -> str:
     """
     if bytes_max < 16:
         raise ValueError("bytes_max must be at least 16")
-    data = text.encode(errors="backslashreplace")
+    data = _ends(text, bytes_max).encode(errors="backslashreplace")
     if len(data) <= bytes_max:
         return data.decode()
     room = bytes_max - len(_CUT.encode())
     head = data[: room - room // 2].decode(errors="ignore")
     tail = data[len(data) - room // 2 :].decode(errors="ignore")
     return head + _CUT + tail
+
+
+def _ends(text: str, bytes_max: int) -> str:
+    """Leave out of a long text what is cut out of it anyway: a character is never less than a byte."""
+    return text if len(text) <= 2 * bytes_max else text[:bytes_max] + text[-bytes_max:]
 
 
 def _escaped(char: str) -> str:
