@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Protocol, TypeAlias
 
+from tests.controller_server import serve
+from vmafx.adapters.auth.bearer import NoToken
+from vmafx.adapters.clock.system import SystemClock
 from vmafx.adapters.fakes.clock import VirtualClock
 from vmafx.adapters.fakes.controller import ControllerMode, FakeController
+from vmafx.adapters.fakes.telemetry import RecordingTelemetry
+from vmafx.adapters.grpc.client import open_controller
+from vmafx.domain.address import HostPort
 from vmafx.domain.job import JobId, JobSpec, JobStatus
-from vmafx.ports.controller import Controller
+from vmafx.domain.lease import Heartbeat
+from vmafx.domain.nodesession import Capability
+from vmafx.domain.report import Report
+from vmafx.domain.session_state import Session
+from vmafx.ports.controller import Assignment, Controller, HeartbeatAnswer, NodeIdentity, Registration
 
 ROOTS = ("/clips", "https://clips.invalid/")
+MARGIN_S = 60.0
+ROUNDING_S = 0.2  # deadlines travel with three digits or so, rounded up
+HANG_GUARD_S = 30.0
 
 
 class Trait(Enum):
@@ -56,7 +72,7 @@ class Harness(Protocol):
         ...
 
 
-Maker: TypeAlias = Callable[[VirtualClock], Harness]
+Maker: TypeAlias = Callable[[VirtualClock], AbstractAsyncContextManager[Harness]]
 
 
 class FakeHarness:
@@ -84,12 +100,135 @@ class FakeHarness:
         await self._clock.advance(seconds)
 
 
-def fake(clock: VirtualClock) -> Harness:
-    return FakeHarness(clock, ControllerMode.CURRENT)
+class Calls:
+    """The calls under way at both ends of a wire, by which it shows when nothing is between them."""
+
+    def __init__(self) -> None:
+        self.under_way = {"node": 0, "controller": 0}
+        self._changed = asyncio.Event()
+
+    @contextmanager
+    def one(self, end: str) -> Iterator[None]:
+        self._count(end, 1)
+        try:
+            yield
+        finally:
+            self._count(end, -1)
+
+    async def at_rest(self, clock: VirtualClock) -> None:
+        """Return when every call that the node waits for is one that the controller waits in."""
+        async with asyncio.timeout(HANG_GUARD_S):
+            while True:
+                await clock.settle()
+                if self.under_way["node"] == self.under_way["controller"]:
+                    return
+                self._changed.clear()
+                await self._changed.wait()
+
+    def _count(self, end: str, by: int) -> None:
+        self.under_way[end] += by
+        self._changed.set()
 
 
-def fake_original(clock: VirtualClock) -> Harness:
-    return FakeHarness(clock, ControllerMode.ORIGINAL)
+class Counted:
+    """A `Controller` whose calls are counted, and have more time or less than they were given.
+
+    Real calls have real deadlines, and virtual time does not pass while a slow machine carries them: so the
+    node's end adds a margin, and the controller's takes it off again.
+    """
+
+    def __init__(self, inner: Controller, calls: Calls, end: str, more_s: float) -> None:
+        self._inner = inner
+        self._one = partial(calls.one, end)
+        self._more_s = more_s
+
+    async def register(
+        self, identity: NodeIdentity, capability: Capability, *, timeout_s: float
+    ) -> Registration:
+        with self._one():
+            return await self._inner.register(identity, capability, timeout_s=timeout_s + self._more_s)
+
+    async def heartbeat(self, session: Session, heartbeat: Heartbeat, *, timeout_s: float) -> HeartbeatAnswer:
+        with self._one():
+            return await self._inner.heartbeat(session, heartbeat, timeout_s=timeout_s + self._more_s)
+
+    async def pull(self, session: Session, capability: Capability, *, timeout_s: float) -> Assignment | None:
+        with self._one():
+            return await self._inner.pull(session, capability, timeout_s=timeout_s + self._more_s)
+
+    async def report(self, session: Session, job_id: JobId, report: Report, *, timeout_s: float) -> None:
+        with self._one():
+            await self._inner.report(session, job_id, report, timeout_s=timeout_s + self._more_s)
 
 
-MAKERS: tuple[Maker, ...] = (fake, fake_original)
+class WireHarness:
+    """A `FakeController` on a virtual clock, and a `GrpcController` that calls it over a real connection."""
+
+    def __init__(
+        self, behind: FakeHarness, controller: Controller, calls: Calls, clock: VirtualClock
+    ) -> None:
+        self.controller = controller
+        self.traits = behind.traits
+        self._behind = behind
+        self._calls = calls
+        self._clock = clock
+
+    async def submit(self, spec: JobSpec) -> JobId:
+        await self._calls.at_rest(self._clock)
+        return await self._behind.submit(spec)
+
+    async def cancel(self, job_id: JobId) -> None:
+        await self._calls.at_rest(self._clock)
+        await self._behind.cancel(job_id)
+
+    async def look(self, job_id: JobId) -> Seen:
+        await self._calls.at_rest(self._clock)
+        return await self._behind.look(job_id)
+
+    async def pass_time(self, seconds: float) -> None:
+        await self._calls.at_rest(self._clock)
+        await self._clock.advance(seconds)
+        await self._calls.at_rest(self._clock)
+
+
+@asynccontextmanager
+async def fake(clock: VirtualClock) -> AsyncIterator[Harness]:
+    yield FakeHarness(clock, ControllerMode.CURRENT)
+
+
+@asynccontextmanager
+async def fake_original(clock: VirtualClock) -> AsyncIterator[Harness]:
+    yield FakeHarness(clock, ControllerMode.ORIGINAL)
+
+
+@asynccontextmanager
+async def grpc(clock: VirtualClock) -> AsyncIterator[Harness]:
+    async with over_grpc(clock, ControllerMode.CURRENT) as harness:
+        yield harness
+
+
+@asynccontextmanager
+async def grpc_original(clock: VirtualClock) -> AsyncIterator[Harness]:
+    async with over_grpc(clock, ControllerMode.ORIGINAL) as harness:
+        yield harness
+
+
+@asynccontextmanager
+async def over_grpc(clock: VirtualClock, mode: ControllerMode) -> AsyncIterator[Harness]:
+    behind, calls, telemetry = FakeHarness(clock, mode), Calls(), RecordingTelemetry()
+    served = Counted(behind.controller, calls, "controller", -MARGIN_S - ROUNDING_S)
+    async with (
+        serve(served, telemetry=telemetry) as address,
+        open_controller(
+            HostPort.parse("the address", address),
+            tls=None,
+            tokens=NoToken(),
+            clock=SystemClock(),
+            telemetry=telemetry,
+        ) as controller,
+    ):
+        yield WireHarness(behind, Counted(controller, calls, "node", MARGIN_S), calls, clock)
+    assert telemetry.events == []
+
+
+MAKERS: tuple[Maker, ...] = (fake, fake_original, grpc, grpc_original)

@@ -6,6 +6,7 @@ Time is the harness's: nothing here sleeps, and a call that waits is a task besi
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -30,8 +31,9 @@ FAILURE = Failure(error="the clips are no clips")
 
 
 @pytest.fixture(params=MAKERS, ids=lambda maker: maker.__name__)
-def harness(request: pytest.FixtureRequest, clock: VirtualClock) -> Harness:
-    return request.param(clock)
+async def harness(request: pytest.FixtureRequest, clock: VirtualClock) -> AsyncIterator[Harness]:
+    async with request.param(clock) as made:
+        yield made
 
 
 class Node:
