@@ -7,22 +7,28 @@ a way to count what it holds.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pytest
 
 from tests.clips import y4m
+from vmafx.adapters.clock.system import SystemClock
 from vmafx.adapters.fakes.clock import VirtualClock
 from vmafx.adapters.fakes.sources import FakeSource, FakeSources
+from vmafx.adapters.sources.blocking import THREAD_NAME, CallLimits
+from vmafx.adapters.sources.by_kind import SourcesByKind
+from vmafx.adapters.sources.local import LocalSources
 from vmafx.domain.errors import ClipError, OutsideRootsError, ScorerError, SourceError
 from vmafx.domain.roots import ResolvedSource, ScoringRoots
 from vmafx.domain.scoring import Clip, ClipFile
-from vmafx.domain.source import SourceRef
+from vmafx.domain.source import SourceKind, SourceRef
 from vmafx.ports.sources import SourceStore
 
 # ---------------------------------------------------------------- what a store brings
@@ -55,6 +61,10 @@ class World:
         missing: A source that is not there.
         outside: A source that is there, but not below the roots.
         unfit: A source that is there and can be no clip.
+        link: A link to the clip of `good`, resolved.
+        escaping: A link to the clip of `outside`.
+        unreachable: A source whose real path cannot be found, by a fault of the machine.
+        lost: A source whose resolving is held up; its cue returns once it is.
         slow: A source whose preparing is held up; its cue returns once it is.
         breaking: A source that fails while its clip is used; its cue makes it fail.
         changing: A source whose fault shows on leaving only; its cue makes the fault.
@@ -70,6 +80,10 @@ class World:
     missing: ResolvedSource
     outside: ResolvedSource
     unfit: ResolvedSource
+    link: ResolvedSource
+    escaping: SourceRef
+    unreachable: SourceRef
+    lost: Staged | None = None
     slow: Staged | None = None
     breaking: Staged | None = None
     changing: Staged | None = None
@@ -105,6 +119,8 @@ async def fake_world(folder: Path) -> AsyncIterator[World]:
     async def let_it_break() -> None:
         await clock.advance(10)
 
+    stale = SourceError("/clips/stale.y4m", "Stale file handle", machine_fault=True)
+
     yield World(
         store=sources,
         held=lambda: len(sources.held),
@@ -115,6 +131,13 @@ async def fake_world(folder: Path) -> AsyncIterator[World]:
         missing=ResolvedSource(ref=SourceRef.parse("/clips/missing"), real_path="/clips/missing"),
         outside=ResolvedSource(ref=sources.add("/secret/clip.y4m"), real_path="/secret/clip.y4m"),
         unfit=added("unfit", FakeSource(error=failing(ClipError, "unfit"))),
+        link=ResolvedSource(
+            ref=sources.add("/clips/link.y4m", FakeSource(path=str(clip), real_path="/clips/good.y4m")),
+            real_path="/clips/good.y4m",
+        ),
+        escaping=sources.add("/clips/escaping.y4m", FakeSource(real_path="/secret/clip.y4m")),
+        unreachable=sources.add("/clips/stale.y4m", FakeSource(resolve_error=stale)),
+        lost=Staged(source=added("lost", FakeSource(resolve_takes_s=60)), cue=clock.settle),
         slow=Staged(source=added("slow", FakeSource(takes_s=60)), cue=clock.settle),
         breaking=Staged(
             source=added("breaking", FakeSource(breaks=failing(SourceError, "breaking"), breaks_after_s=10)),
@@ -126,7 +149,119 @@ async def fake_world(folder: Path) -> AsyncIterator[World]:
     )
 
 
-MAKERS: Final[Mapping[str, Maker]] = {"fake": fake_world}
+class Gate:
+    """Holds up the thread that comes to it."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._open = threading.Event()
+
+    def hold(self) -> None:
+        self._loop.call_soon_threadsafe(self.reached.set)
+        assert self._open.wait(30), "nobody opened the gate"
+
+    def open(self) -> None:
+        self._open.set()
+
+    async def wait(self) -> None:
+        await self.reached.wait()
+
+
+def open_below(folder: Path) -> int:
+    """Count our descriptors of files below a folder."""
+    count = 0
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            count += str(entry.readlink()).startswith(f"{folder}/")
+        except FileNotFoundError:  # the descriptor of the listing itself
+            continue
+    return count
+
+
+def local_clips(folder: Path, content: bytes) -> Path:
+    clips, secret = folder / "clips", folder / "secret"
+    for place in (clips, secret):
+        place.mkdir()
+    for path in (clips / "good", clips / "other", clips / "slow", clips / "changing", secret / "clip"):
+        path.with_suffix(".y4m").write_bytes(content)
+    (clips / "unfit.y4m").mkdir()
+    (clips / "link.y4m").symlink_to("good.y4m")
+    (clips / "escaping.y4m").symlink_to("../secret/clip.y4m")
+    return clips
+
+
+def trouble(patch: pytest.MonkeyPatch, clips: Path, *, slow: Gate, lost: Gate) -> None:
+    """Let the file system hold up some calls, and fail others."""
+    real_open, real_stat = os.open, os.stat
+
+    def held_open(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if str(path) == str(clips / "slow.y4m"):
+            slow.hold()
+        return real_open(path, flags, mode, dir_fd=dir_fd)
+
+    def held_stat(path: str, **options: Any) -> os.stat_result:
+        if str(path) == str(clips / "lost.y4m"):
+            lost.hold()
+        if str(path) == str(clips / "stale.y4m"):
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        return real_stat(path, **options)
+
+    patch.setattr(os, "open", held_open)
+    patch.setattr(os, "stat", held_stat)
+
+
+@asynccontextmanager
+async def local_world(folder: Path) -> AsyncIterator[World]:
+    folder = folder.resolve()
+    content = y4m(distorted=False, frames=1)
+    clips = local_clips(folder, content)
+    slow, lost = Gate(), Gate()
+
+    async def change() -> None:
+        with (clips / "changing.y4m").open("ab") as file:
+            file.write(b"FRAME")
+
+    def source(place: Path) -> ResolvedSource:
+        return ResolvedSource(ref=SourceRef.parse(str(place)), real_path=str(place))
+
+    with pytest.MonkeyPatch.context() as patch:
+        trouble(patch, clips, slow=slow, lost=lost)
+        try:
+            yield World(
+                store=LocalSources(SystemClock(), limits=CallLimits(stop_wait_s=0.01)),
+                held=lambda: open_below(folder),
+                roots=ScoringRoots.parse([str(clips)]),
+                content=content,
+                good=source(clips / "good.y4m"),
+                other=source(clips / "other.y4m"),
+                missing=source(clips / "missing.y4m"),
+                outside=source(folder / "secret" / "clip.y4m"),
+                unfit=source(clips / "unfit.y4m"),
+                link=ResolvedSource(
+                    ref=SourceRef.parse(str(clips / "link.y4m")), real_path=str(clips / "good.y4m")
+                ),
+                escaping=SourceRef.parse(str(clips / "escaping.y4m")),
+                unreachable=SourceRef.parse(str(clips / "stale.y4m")),
+                lost=Staged(source=source(clips / "lost.y4m"), cue=lost.wait),
+                slow=Staged(source=source(clips / "slow.y4m"), cue=slow.wait),
+                changing=Staged(source=source(clips / "changing.y4m"), cue=change),
+                lacks={"breaking": "what happens to a local file shows on leaving only"},
+            )
+        finally:
+            slow.open()
+            lost.open()
+            while any(thread.name == THREAD_NAME for thread in threading.enumerate()):
+                await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def world_by_kind(folder: Path) -> AsyncIterator[World]:
+    async with local_world(folder) as made:
+        yield replace(made, store=SourcesByKind({SourceKind.LOCAL: made.store}))
+
+
+MAKERS: Final[Mapping[str, Maker]] = {"fake": fake_world, "local": local_world, "by kind": world_by_kind}
 
 
 @pytest.fixture(params=MAKERS.values(), ids=MAKERS.keys())
@@ -134,6 +269,70 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     async with request.param(tmp_path) as made:
         yield made
         assert made.held() == 0, "the store holds something that nobody uses"
+
+
+# ---------------------------------------------------------------- resolving
+
+
+async def test_resolving_finds_where_the_source_lies_and_opens_nothing(world: World) -> None:
+    for source in (world.good, world.other, world.link):
+        assert await world.store.resolve(source.ref, world.roots) == source
+    assert world.held() == 0
+
+
+async def test_what_was_resolved_can_be_prepared_and_keeps_its_own_name(world: World) -> None:
+    source = await world.store.resolve(world.link.ref, world.roots)
+    async with world.prepared(source) as clip:
+        assert read(clip) == world.content
+        assert clip.name == world.link.ref.shown
+
+
+async def test_a_source_below_no_root_is_not_resolved(world: World) -> None:
+    for roots in (world.roots, ScoringRoots()):
+        with pytest.raises(OutsideRootsError) as caught:
+            await world.store.resolve(world.outside.ref, roots)
+        assert caught.value.source == world.outside.ref.shown
+
+
+async def test_a_link_out_of_the_roots_is_refused_where_it_leads(world: World) -> None:
+    with pytest.raises(OutsideRootsError) as caught:
+        await world.store.resolve(world.escaping, world.roots)
+    shown, place = world.escaping.shown, world.outside.real_path
+    assert str(caught.value) == (
+        f'scoring input "{shown}" resolves to "{place}", outside the tenant\'s scoring roots'
+    )
+
+
+async def test_a_missing_source_cannot_be_resolved_and_that_is_the_inputs_fault(world: World) -> None:
+    with pytest.raises(SourceError) as caught:
+        await world.store.resolve(world.missing.ref, world.roots)
+    assert caught.value.source == world.missing.ref.shown
+    assert not caught.value.machine_fault
+
+
+async def test_a_source_in_a_place_that_is_broken_is_the_machines_fault(world: World) -> None:
+    with pytest.raises(SourceError, match="Stale file handle") as caught:
+        await world.store.resolve(world.unreachable, world.roots)
+    assert caught.value.machine_fault
+
+
+@pytest.mark.parametrize("text", ["https://cdn.example/a.y4m?sig=secret", "s3:bucket/a.y4m"])
+async def test_other_kinds_are_judged_by_their_text_alone(world: World, text: str) -> None:
+    ref = SourceRef.parse(text)
+    roots = ScoringRoots.parse(["https://cdn.example/", "s3:bucket"])
+    assert await world.store.resolve(ref, roots) == ResolvedSource(ref=ref)
+    with pytest.raises(OutsideRootsError):
+        await world.store.resolve(ref, world.roots)
+
+
+async def test_resolving_can_be_cancelled_and_leaves_the_store_as_it_was(world: World) -> None:
+    lost = world.staged("lost")
+    resolving = asyncio.create_task(world.store.resolve(lost.source.ref, world.roots))
+    await lost.cue()
+    resolving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await resolving
+    assert await world.store.resolve(world.good.ref, world.roots) == world.good
 
 
 # ---------------------------------------------------------------- giving and taking back

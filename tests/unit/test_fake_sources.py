@@ -9,8 +9,8 @@ import pytest
 
 from vmafx.adapters.fakes.clock import VirtualClock
 from vmafx.adapters.fakes.sources import FakeSource, FakeSources
-from vmafx.domain.errors import SourceError, SourceSyntaxError
-from vmafx.domain.roots import ResolvedSource
+from vmafx.domain.errors import OutsideRootsError, SourceError, SourceSyntaxError
+from vmafx.domain.roots import ResolvedSource, ScoringRoots
 from vmafx.domain.scoring import ClipFile
 from vmafx.domain.source import SourceRef
 
@@ -139,7 +139,51 @@ async def test_an_error_of_the_body_before_the_break_is_its_own(clock: VirtualCl
         await use()
 
 
-@pytest.mark.parametrize("name", ["takes_s", "release_takes_s", "breaks_after_s"])
+async def test_resolving_takes_its_time_and_finds_what_a_link_leads_to(clock: VirtualClock) -> None:
+    sources, roots = FakeSources(clock), ScoringRoots.parse(["/clips"])
+    ref = sources.add("/clips/a.y4m", FakeSource(real_path="/clips/real.y4m", resolve_takes_s=3))
+    assert (await sources.resolve(ref, roots)).real_path == "/clips/real.y4m"
+    assert clock.monotonic() == 3
+    assert (sources.resolved_texts, sources.prepared_texts) == (["/clips/a.y4m"], [])
+
+
+async def test_a_refusal_to_resolve_takes_its_time_too(clock: VirtualClock) -> None:
+    sources, roots = FakeSources(clock), ScoringRoots.parse(["/clips"])
+    error = SourceError("/clips/a.y4m", "stale", machine_fault=True)
+    ref = sources.add("/clips/a.y4m", FakeSource(resolve_error=error, resolve_takes_s=3))
+    with pytest.raises(SourceError) as caught:
+        await sources.resolve(ref, roots)
+    assert caught.value is error
+    assert clock.monotonic() == 3
+    assert sources.resolved_texts == []
+
+
+async def test_what_is_outside_by_its_text_is_refused_at_once(clock: VirtualClock) -> None:
+    sources, roots = FakeSources(clock), ScoringRoots.parse(["/clips"])
+    ref = sources.add("/other/a.y4m", FakeSource(resolve_takes_s=3))
+    with pytest.raises(OutsideRootsError):
+        await sources.resolve(ref, roots)
+    assert clock.monotonic() == 0
+
+
+@pytest.mark.parametrize("root", ["/clips", "/"])
+async def test_a_root_may_be_a_link_itself_and_what_was_resolved_can_be_prepared(
+    clock: VirtualClock, root: str
+) -> None:
+    sources, roots = FakeSources(clock), ScoringRoots.parse([root])
+    sources.add("/clips", FakeSource(real_path="/disk7"))
+    ref = sources.add("/clips/a.y4m", FakeSource(real_path="/disk7/a.y4m"))
+    async with sources.prepared(await sources.resolve(ref, roots), roots=roots) as clip:
+        assert clip.name == "/clips/a.y4m"
+
+
+async def test_a_link_by_the_rule_leads_where_the_rule_says(clock: VirtualClock) -> None:
+    sources = FakeSources(clock, lambda ref: FakeSource(real_path=f"/disk{ref.path}"))
+    source = await sources.resolve(SourceRef.parse("/a.y4m"), ScoringRoots.parse(["/"]))
+    assert source.real_path == "/disk/a.y4m"
+
+
+@pytest.mark.parametrize("name", ["resolve_takes_s", "takes_s", "release_takes_s", "breaks_after_s"])
 @pytest.mark.parametrize("seconds", [-1.0, math.nan])
 def test_a_time_below_zero_is_refused(name: str, seconds: float) -> None:
     with pytest.raises(ValueError, match=name):

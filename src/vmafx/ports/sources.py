@@ -7,6 +7,7 @@ from typing import Protocol
 
 from vmafx.domain.roots import ResolvedSource, ScoringRoots
 from vmafx.domain.scoring import Clip
+from vmafx.domain.source import SourceRef
 
 __all__ = ["SourceStore"]
 
@@ -15,8 +16,28 @@ class SourceStore(Protocol):
     """Makes clips of sources, and takes back what it gave (ADR 0011).
 
     Sources are prepared independently of each other: the same one may be prepared several times, at once or
-    again, and giving one clip back takes no other away.
+    again, and giving one clip back takes no other away. No call blocks the event loop, whatever becomes of
+    the disk or server that a source is on.
     """
+
+    async def resolve(self, ref: SourceRef, roots: ScoringRoots) -> ResolvedSource:
+        """Return where a source is to be read from; nothing of it is opened.
+
+        A local source has the real path, with every link followed, that lies below the real path of a local
+        root. Other kinds are judged by their text alone and come back as they are, at once. A cancelled call
+        leaves nothing behind that could still matter.
+
+        Args:
+            ref: The source.
+            roots: What it is held to.
+
+        Raises:
+            OutsideRootsError: The source's text lies below no root, or its real path lies below the real path
+                of no local root.
+            SourceError: Its real path cannot be found; names it. `machine_fault` tells whether it may be
+                found on another machine.
+        """
+        ...
 
     def prepared(
         self, source: ResolvedSource, *, roots: ScoringRoots | None
@@ -41,7 +62,7 @@ class SourceStore(Protocol):
             ClipError: On entry or on leaving: it is there, but can be no clip: no regular file, an empty or
                 incomplete one.
             SourceError: On entry or on leaving: it is missing, unreadable, of a kind that this store does not
-                serve, or failed later; names it.
+                serve, or failed later; names it. `machine_fault` tells whether another machine may do better.
             ValueError: On entry: roots are in force, and a local source was not resolved.
         """
         ...

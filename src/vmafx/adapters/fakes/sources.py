@@ -28,6 +28,11 @@ class FakeSource:
 
     Attributes:
         path: The file that its clip is in; a fake scorer needs none.
+        real_path: Where a local source really lies; None when it is no link. A root of the same path lies
+            there too.
+        resolve_error: Why a local source cannot be resolved, found once that time has passed; None when it
+            can.
+        resolve_takes_s: How long resolving a local source takes, in seconds.
         error: Why it cannot be prepared, found once its time has passed; None when it can.
         takes_s: How long preparing takes, in seconds.
         release_takes_s: How long giving it back takes, in seconds.
@@ -40,6 +45,9 @@ class FakeSource:
     """
 
     path: str = "/nowhere/fake.y4m"
+    real_path: str | None = None
+    resolve_error: SourceError | None = None
+    resolve_takes_s: float = 0.0
     error: SourceError | None = None
     takes_s: float = 0.0
     release_takes_s: float = 0.0
@@ -47,7 +55,7 @@ class FakeSource:
     breaks_after_s: float = math.inf
 
     def __post_init__(self) -> None:
-        for name in ("takes_s", "release_takes_s", "breaks_after_s"):
+        for name in ("resolve_takes_s", "takes_s", "release_takes_s", "breaks_after_s"):
             value: float = getattr(self, name)
             if not value >= 0:
                 raise ValueError(f"{name}={value} must be 0 or more seconds")
@@ -65,12 +73,15 @@ class FakeSources:
         rule: What becomes of sources that were not added; None refuses them as missing.
     """
 
+    resolved_texts: list[str]
+    """The `shown` text of each source that was resolved, in order."""
     prepared_texts: list[str]
     """The `shown` text of each source that was prepared, in order."""
     released_texts: list[str]
     """The `shown` text of each source that was given back, in order."""
 
     def __init__(self, clock: Clock, rule: SourceRule | None = None) -> None:
+        self.resolved_texts = []
         self.prepared_texts = []
         self.released_texts = []
         self._clock = clock
@@ -94,6 +105,24 @@ class FakeSources:
         self._known[ref.canonical] = source or FakeSource()
         return ref
 
+    async def resolve(self, ref: SourceRef, roots: ScoringRoots) -> ResolvedSource:
+        """Return where the source lies, as it was told.
+
+        Raises:
+            OutsideRootsError: The source lies outside the roots.
+            SourceError: It is local and missing, or has an error of its own for this.
+        """
+        fake = self._fake(ref)
+        if ref.kind is SourceKind.LOCAL and roots.admits(ref):
+            await self._clock.sleep(fake.resolve_takes_s)
+            if fake.resolve_error is not None:
+                raise fake.resolve_error.with_traceback(None)  # the same error may serve many calls
+        source = roots.resolve(
+            ref, lambda path: _place(fake, path) if path == ref.path else self._where(path)
+        )
+        self.resolved_texts.append(ref.shown)
+        return source
+
     @asynccontextmanager
     async def prepared(
         self, source: ResolvedSource, *, roots: ScoringRoots | None
@@ -108,9 +137,9 @@ class FakeSources:
             SourceError: It is missing, or the source's own error.
             ValueError: There are roots, and a local source was not resolved.
         """
-        _hold_to_roots(source, roots)
+        self._hold_to_roots(source, roots)
         shown = source.ref.shown
-        fake = self._known.get(source.ref.canonical) or self._rule(source.ref)
+        fake = self._fake(source.ref)
         await self._clock.sleep(fake.takes_s)
         if fake.error is not None:
             raise fake.error.with_traceback(None)  # the same error may serve many calls
@@ -155,25 +184,32 @@ class FakeSources:
         if self._clock.monotonic() >= breaks_at_s:
             raise fake.breaks.with_traceback(None)
 
+    def _fake(self, ref: SourceRef) -> FakeSource:
+        return self._known.get(ref.canonical) or self._rule(ref)
 
-def _hold_to_roots(source: ResolvedSource, roots: ScoringRoots | None) -> None:
-    if roots is None:
-        return
-    shown = quoted(source.ref.shown)
-    if not roots.admits(source.ref):
-        raise OutsideRootsError(source.ref.shown, f"{shown} is outside the scoring roots")
-    if source.ref.kind is SourceKind.LOCAL:
-        if source.real_path is None:
-            raise ValueError(f"{shown} was not resolved")
-        roots.confine(source.ref, source.real_path, _itself)
+    def _where(self, path: str, /) -> str:
+        fake = self._known.get(SourceRef.parse(f"{path}/").canonical)
+        return path if fake is None else _place(fake, path)
+
+    def _hold_to_roots(self, source: ResolvedSource, roots: ScoringRoots | None) -> None:
+        if roots is None:
+            return
+        shown = quoted(source.ref.shown)
+        if not roots.admits(source.ref):
+            raise OutsideRootsError(source.ref.shown, f"{shown} is outside the scoring roots")
+        if source.ref.kind is SourceKind.LOCAL:
+            if source.real_path is None:
+                raise ValueError(f"{shown} was not resolved")
+            roots.confine(source.ref, source.real_path, self._where)
 
 
-def _itself(path: str, /) -> str:
-    return path
+def _place(fake: FakeSource, path: str) -> str:
+    return path if fake.real_path is None else fake.real_path
 
 
 def _missing(ref: SourceRef) -> FakeSource:
-    return FakeSource(error=SourceError(ref.shown, f"{quoted(ref.shown)}: no such source"))
+    error = SourceError(ref.shown, f"{quoted(ref.shown)}: no such source")
+    return FakeSource(resolve_error=error, error=error)
 
 
 if TYPE_CHECKING:
