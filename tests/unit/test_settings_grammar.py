@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vmafx.app.settings.grammar import EnvironmentReader, boolean, choice, duration_s, integer
+from vmafx.app.settings.grammar import (
+    EnvironmentReader,
+    boolean,
+    choice,
+    duration_s,
+    integer,
+    items,
+    positive_duration_s,
+    ratio,
+    shown_duration,
+    together,
+)
 from vmafx.domain.errors import ConfigurationError
 
 NAME = "VMAFX_SOME_SETTING"
@@ -188,3 +199,61 @@ def test_all_problems_are_told_at_once_and_in_order():
 
 def test_a_value_with_escape_sequences_is_shown_escaped():
     assert refusal(boolean, "\x1b[2Jon\n") == rf'{NAME}="\x1b[2Jon\n" is not a boolean'
+
+
+@pytest.mark.parametrize("text", ["0", "0s", "-0s", "-1s", "-2562048h"])
+def test_a_duration_that_must_be_positive_refuses_others(text):
+    assert refusal(positive_duration_s, text) == f'{NAME}="{text}" must be positive'
+
+
+def test_a_duration_that_must_be_positive_is_a_duration():
+    assert positive_duration_s(NAME, "1ns") == 1e-9
+    assert refusal(positive_duration_s, "-ten").endswith("is not a duration (examples: 500ms, 10s)")
+
+
+@given(seconds=st.one_of(st.integers(0, 10**7).map(float), st.floats(1e-9, 1e6)))
+def test_a_duration_is_shown_as_it_can_be_read(seconds):
+    shown = shown_duration(seconds)
+    if len(shown) <= 64:
+        assert duration_s(NAME, shown) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0, "0s"), (0.3, "0.3s"), (90.0, "1m30s"), (5400.0, "1h30m"), (1800, "30m"), (10, "10s")],
+)
+def test_durations_are_shown_shortly(seconds, text):
+    assert shown_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("0", 0.0), ("1", 1.0), ("0.25", 0.25), (".5", 0.5), ("1.", 1.0)]
+)
+def test_ratios_are_read(text, number):
+    assert ratio(NAME, text) == number
+
+
+@pytest.mark.parametrize("text", ["1.01", "-0.1", "nan", "1e-1", "0,5", "5%", "\u0660", "."])
+def test_other_ratios_are_refused(text):
+    assert refusal(ratio, text) == f'{NAME}="{text}" must be a number from 0 to 1'
+
+
+@given(entries=st.lists(st.text(st.characters(exclude_characters=","), max_size=5), max_size=6))
+def test_a_list_keeps_its_entries_in_order_but_for_blank_ones(entries):
+    assert items(",".join(entries)) == tuple(entry.strip() for entry in entries if entry.strip())
+
+
+def test_the_problems_of_a_group_are_told_together_and_last():
+    problems = [
+        ConfigurationError("A", "wrong", value="1", group="some group"),
+        ConfigurationError("B", "wrong"),
+        ConfigurationError("C", "what C is", group="some group", named=True),
+    ]
+    told = together(problems)
+    assert str(told) == 'B: wrong; some group: A="1" wrong; what C is'
+    assert [str(problem) for problem in told.all] == [
+        "B: wrong",
+        'some group: A="1" wrong',
+        "some group: what C is",
+    ]
+    assert str(together(told.all)) == str(told)

@@ -1,4 +1,7 @@
-"""The grammar of values in the environment: trimmed, empty means unset, booleans and durations as in Go."""
+"""The grammar of values in the environment (ADR 0019).
+
+They are trimmed, empty means unset, booleans and durations are as in Go.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,18 @@ from typing import Final, TypeVar
 
 from vmafx.domain.errors import ConfigurationError
 
-__all__ = ["EnvironmentReader", "boolean", "choice", "duration_s", "integer", "together"]
+__all__ = [
+    "EnvironmentReader",
+    "boolean",
+    "choice",
+    "duration_s",
+    "integer",
+    "items",
+    "positive_duration_s",
+    "ratio",
+    "shown_duration",
+    "together",
+]
 
 Value = TypeVar("Value")
 Choice = TypeVar("Choice", bound=Enum)
@@ -22,6 +36,11 @@ class EnvironmentReader:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
         self._problems: list[ConfigurationError] = []
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment itself."""
+        return self._environment
 
     def text(self, name: str) -> str | None:
         """Return the trimmed value of a variable; None when it is unset or empty."""
@@ -44,6 +63,22 @@ class EnvironmentReader:
             self._problems.append(problem)
             return default
 
+    def refuse(self, *problems: ConfigurationError) -> None:
+        """Keep what is wrong with the environment, to be told by `finish`.
+
+        Args:
+            problems: One for each wrong variable.
+        """
+        self._problems.extend(problems)
+
+    def replace(self, retold: Callable[[ConfigurationError], ConfigurationError]) -> None:
+        """Tell what was kept so far in other words.
+
+        Args:
+            retold: Takes a problem and returns what stands for it.
+        """
+        self._problems = [retold(problem) for problem in self._problems]
+
     def finish(self) -> None:
         """End the reading.
 
@@ -56,13 +91,20 @@ class EnvironmentReader:
 
 
 def together(problems: Sequence[ConfigurationError]) -> ConfigurationError:
-    """Return one error that tells all problems.
+    """Return one error that tells all problems, those of a group together and last.
 
     Args:
         problems: At least one.
     """
-    first, *others = problems
-    return ConfigurationError(first.setting, first.problem, value=first.value, others=tuple(others))
+    first, *others = sorted(problems, key=lambda problem: problem.group)
+    return ConfigurationError(
+        first.setting,
+        first.problem,
+        value=first.value,
+        others=tuple(others),
+        group=first.group,
+        named=first.named,
+    )
 
 
 def boolean(name: str, text: str) -> bool:
@@ -97,8 +139,58 @@ def duration_s(name: str, text: str) -> float:
     return float(seconds)
 
 
+def positive_duration_s(name: str, text: str) -> float:
+    """Return a duration above 0 in seconds.
+
+    Raises:
+        ConfigurationError: It is not a duration, not positive, or too long.
+    """
+    if text.startswith("-") and _DURATION.fullmatch(text[:_TEXT_MAX]):
+        raise ConfigurationError(name, "must be positive", value=text)
+    seconds = duration_s(name, text)
+    if not seconds:
+        raise ConfigurationError(name, "must be positive", value=text)
+    return seconds
+
+
+def shown_duration(seconds: float) -> str:
+    """Return a duration as `duration_s` reads it, such as `1h30m` or `0.3s`.
+
+    Args:
+        seconds: The duration, 0 or more and finite.
+    """
+    if seconds != int(seconds):
+        return f"{Decimal(repr(seconds)):f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
+
+
+def ratio(name: str, text: str) -> float:
+    """Return a decimal number from 0 to 1.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    number = float(text) if _RATIO.fullmatch(text) else None
+    if number is None or not number <= 1:
+        raise ConfigurationError(name, "must be a number from 0 to 1", value=text)
+    return number
+
+
+def items(text: str) -> tuple[str, ...]:
+    """Return the entries of a list with commas, trimmed; empty ones are left out."""
+    return tuple(entry.strip() for entry in text.split(",") if entry.strip())
+
+
 def integer(lowest: int, highest: int) -> Callable[[str, str], int]:
-    """Return a parser of whole numbers from `lowest` to `highest`."""
+    """Return a parser of whole numbers; it raises `ConfigurationError` for anything else.
+
+    Args:
+        lowest: The lowest that it takes.
+        highest: The highest.
+    """
 
     def parse(name: str, text: str) -> int:
         number = int(text) if _INTEGER.fullmatch(text) else None
@@ -110,7 +202,9 @@ def integer(lowest: int, highest: int) -> Callable[[str, str], int]:
 
 
 def choice(kind: type[Choice], problem: str) -> Callable[[str, str], Choice]:
-    """Return a parser of the values of an enum of words; case matters.
+    """Return a parser of the values of an enum of words; it raises `ConfigurationError` for anything else.
+
+    Case matters.
 
     Args:
         kind: The enum.
@@ -146,4 +240,5 @@ _UNITS_S: Final[Mapping[str, Decimal]] = {
 }
 _PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
 _DURATION: Final = re.compile(rf"[+-]?(?:{_PART.pattern})+")
+_RATIO: Final = re.compile(r"[0-9]{1,18}(\.[0-9]{0,18})?|\.[0-9]{1,18}")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")

@@ -1,4 +1,4 @@
-"""Every `VMAFX_` name that the platform gives a meaning, and which names are misspelt ones."""
+"""Every `VMAFX_` name that the platform gives a meaning, and which names are misspelt ones (ADR 0019)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["KNOWN_NAMES", "nearest_name", "unknown_names"]
+from vmafx.domain.text import bounded, printable
+
+__all__ = ["KNOWN_NAMES", "name_warnings", "nearest_name", "unknown_names"]
 
 PREFIX: Final = "VMAFX_"
 
@@ -52,6 +54,15 @@ _OF_KUBERNETES: Final = re.compile(
 """What Kubernetes sets in every container beside a service of a name such as `vmafx-controller`."""
 
 
+def name_warnings(names: Iterable[str]) -> tuple[str, ...]:
+    """Return a warning for each name that means nothing, with the nearest one that does.
+
+    Args:
+        names: The names in an environment.
+    """
+    return tuple(map(_warning, unknown_names(names)))
+
+
 def unknown_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return the `VMAFX_` names that mean nothing to any program of the platform, sorted.
 
@@ -67,3 +78,13 @@ def nearest_name(name: str) -> str | None:
     import difflib  # noqa: PLC0415 - needed for a misspelt name only
 
     return next(iter(difflib.get_close_matches(name, sorted(KNOWN_NAMES), n=1, cutoff=0.75)), None)
+
+
+def _warning(name: str) -> str:
+    nearest = nearest_name(name)
+    hint = f"; did you mean {nearest}?" if nearest else ""
+    return f"{bounded(printable(name), _NAME_BYTES_MAX)} is not a setting, and is ignored{hint}"
+
+
+_NAME_BYTES_MAX: Final = 200
+"""As much of a name is shown, in bytes."""

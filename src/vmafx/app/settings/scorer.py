@@ -1,20 +1,20 @@
-"""ScorerSettings: how clips are scored on this machine.
+"""ScorerSettings: how clips are scored on this machine (ADR 0019).
 
 A plain dataclass, since `vmafx score` must start fast.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from vmafx.app.settings.checks import check_is, check_seconds, check_whole, refused
 from vmafx.app.settings.grammar import EnvironmentReader, boolean, choice, duration_s, integer, together
 from vmafx.domain.errors import ConfigurationError
 from vmafx.domain.scoring import THREADS_MAX, Backend, LengthMismatch, model_name_problem
 
-__all__ = ["DEFAULT_MODEL", "SCORE_TIMEOUT_S", "ScorerSettings"]
+__all__ = ["DEFAULT_MODEL", "SCORER_VARIABLES", "SCORE_TIMEOUT_S", "ScorerSettings"]
 
 DEFAULT_MODEL: Final = "vmaf_v0.6.1"
 SCORE_TIMEOUT_S: Final = 1800.0
@@ -36,7 +36,8 @@ class ScorerSettings:
         length_mismatch: What happens to clips with different numbers of frames.
         default_model: The model of requests that name none.
         timeout_s: How long a run may take, in seconds; 0 means no limit.
-        threads: Threads of one run, 1 to 1024; None means as many as this process may use.
+        threads: Threads of one run, 1 to 1024; None means as many as this process may use, which a
+            node divides by its slots.
         cache_dir: Where the result of a self-test is kept, an absolute path; None keeps it nowhere.
 
     Raises:
@@ -124,52 +125,38 @@ _length_mismatch: Final = choice(LengthMismatch, "must be one of {words}")
 
 def _check_path(name: str, value: object) -> None:
     if value is not None and not (isinstance(value, str) and value.startswith("/")):
-        raise _refused(name, "is not an absolute path", value)
+        raise refused(name, "is not an absolute path", value)
 
 
 def _check_model(name: str, value: object) -> None:
     if not isinstance(value, str):
-        raise _refused(name, "is not the name of a model", value)
+        raise refused(name, "is not the name of a model", value)
     problem = model_name_problem(value)
     if problem is not None:
         raise ConfigurationError(name, problem)
 
 
-def _check_timeout(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _refused(name, "is not a number of seconds", value)
-    if not (value >= 0 and math.isfinite(value)):
-        raise _refused(name, "must be 0 or more seconds, and finite", value)
-
-
 def _check_threads(name: str, value: object) -> None:
-    if value is not None and not (type(value) is int and 1 <= value <= THREADS_MAX):
-        raise _refused(name, f"must be an integer from 1 to {THREADS_MAX}", value)
-
-
-def _check_is(kind: type[object]) -> Callable[[str, object], None]:
-    def check(name: str, value: object) -> None:
-        if not isinstance(value, kind):
-            raise _refused(name, f"is not a {kind.__name__}", value)
-
-    return check
-
-
-def _refused(name: str, problem: str, value: object) -> ConfigurationError:
-    return ConfigurationError(name, problem, value=value if isinstance(value, str) else repr(value))
+    if value is not None:
+        check_whole(1, THREADS_MAX)(name, value)
 
 
 _CHECKS: Final[tuple[tuple[str, str, Callable[[str, object], None]], ...]] = (
     ("VMAFX_VMAF_BINARY", "vmaf_binary", _check_path),
     ("VMAF_BIN", "vmaf_bin", _check_path),
-    ("PATH", "search_path", _check_is(str)),
+    ("PATH", "search_path", check_is(str)),
     ("VMAFX_MODEL_DIR", "model_dir", _check_path),
-    ("VMAFX_BACKEND", "backend", _check_is(Backend)),
-    ("VMAFX_BACKEND_UNVERIFIED", "backend_unverified", _check_is(bool)),
-    ("VMAFX_LENGTH_MISMATCH", "length_mismatch", _check_is(LengthMismatch)),
+    ("VMAFX_BACKEND", "backend", check_is(Backend)),
+    ("VMAFX_BACKEND_UNVERIFIED", "backend_unverified", check_is(bool)),
+    ("VMAFX_LENGTH_MISMATCH", "length_mismatch", check_is(LengthMismatch)),
     ("VMAFX_DEFAULT_MODEL", "default_model", _check_model),
-    ("VMAFX_SCORE_TIMEOUT", "timeout_s", _check_timeout),
+    ("VMAFX_SCORE_TIMEOUT", "timeout_s", check_seconds),
     ("VMAFX_SCORE_THREADS", "threads", _check_threads),
     ("XDG_CACHE_HOME", "cache_dir", _check_path),
 )
 """The variable that each field comes from, and what refuses its value."""
+
+SCORER_VARIABLES: Final[tuple[tuple[str, str], ...]] = tuple(
+    (setting, field) for setting, field, _ in _CHECKS
+)
+"""The variables and the fields that hold their values."""
