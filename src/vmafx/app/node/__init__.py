@@ -1,0 +1,1 @@
+"""The node: thin shells over the machines of the domain (ADR 0018)."""
