@@ -142,6 +142,13 @@ def stays(run: Run) -> None:
     time.sleep(600)
 
 
+def waits(run: Run) -> None:
+    """Say that it is ready, and end well once the file of the test's choice is there."""
+    Path(run.ways["log"] + ".ready").touch()
+    while not Path(run.ways["until"]).exists():
+        time.sleep(0.005)
+
+
 def ignores_term(run: Run) -> None:
     """Stay, whatever signal says to go."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -234,6 +241,7 @@ MODES: Mapping[str, Callable[[Run], int | None]] = {
     "stays": stays,
     "stuck_after": stuck_after,
     "too_large": too_large,
+    "waits": waits,
 }
 
 if __name__ == "__main__":

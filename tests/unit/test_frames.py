@@ -297,8 +297,18 @@ def test_short_reads_mean_the_same(
 
 
 @pytest.mark.parametrize("readable", [0, 1, 2])
-def test_read_error_is_the_clips_fault_and_named(
-    tmp_path: Path, reference: ClipFile, monkeypatch: pytest.MonkeyPatch, readable: int
+@pytest.mark.parametrize(
+    ("number", "machine"),
+    [(errno.EIO, True), (errno.ESTALE, True), (errno.ENOTCONN, True), (errno.EISDIR, False)],
+)
+def test_read_error_names_the_clip_and_tells_a_broken_disk_or_mount(
+    tmp_path: Path,
+    reference: ClipFile,
+    monkeypatch: pytest.MonkeyPatch,
+    readable: int,
+    number: int,
+    *,
+    machine: bool,
 ) -> None:
     real, reads = os.pread, 0
 
@@ -306,12 +316,13 @@ def test_read_error_is_the_clips_fault_and_named(
         nonlocal reads
         reads += 1
         if reads > readable:
-            raise OSError(errno.EIO, "Input/output error")
+            raise OSError(number, os.strerror(number))
         return real(descriptor, count, offset)
 
     monkeypatch.setattr(frames.os, "pread", broken)
     error = refused(reference, clip(tmp_path / "d", DISTORTED))
-    assert "cannot be read: Input/output error" in str(error)
+    assert f"cannot be read: {os.strerror(number)}" in str(error)
+    assert error.machine_fault is machine
 
 
 def test_permission_denied_is_named(
@@ -329,7 +340,26 @@ def test_permission_denied_is_named(
     assert "cannot be read: Permission denied" in str(refused(reference, victim))
 
 
-@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+@pytest.mark.parametrize(("number", "machine"), [(errno.ESTALE, True), (errno.EACCES, False)])
+def test_clip_that_cannot_be_looked_at_afterwards_counts_as_changed(
+    tmp_path: Path, reference: ClipFile, monkeypatch: pytest.MonkeyPatch, number: int, *, machine: bool
+) -> None:
+    pair = opened(reference, clip(tmp_path / "d", DISTORTED))
+
+    def refuse(descriptor: int) -> os.stat_result:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(frames.os, "fstat", refuse)
+    with pytest.raises(
+        ClipError, match=f"changed while it was being scored: {os.strerror(number)}"
+    ) as caught:
+        frames.check_unchanged(pair)
+    monkeypatch.undo()
+    pair.close()
+    assert caught.value.machine_fault is machine
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EDQUOT])
 def test_want_of_the_machine_is_not_the_clips_fault(
     tmp_path: Path, reference: ClipFile, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:

@@ -286,6 +286,34 @@ def test_input_that_cannot_be_resolved_is_named_with_the_systems_reason() -> Non
     assert str(caught.value) == 'scoring input "/data/a\\u202eb": resolve: No such file or directory'
 
 
+def stale(path: str, /) -> str:
+    raise SourceError(path, "Stale file handle", machine_fault=True)
+
+
+def test_the_machines_fault_in_resolving_an_input_stays_the_machines() -> None:
+    given_roots = roots("/data")
+    for real_path, machine in ((stale, True), (Files({"/data": "/data"}), False)):
+        with pytest.raises(SourceError) as caught:
+            given_roots.resolve(given_roots.admit("/data/a"), real_path)
+        assert caught.value.machine_fault is machine
+
+
+def test_a_root_that_the_machine_cannot_look_at_makes_no_input_an_outsider() -> None:
+    files = Files({"/data/a": "/disk/a", "/disk": "/disk"})
+
+    def real_path(path: str, /) -> str:
+        return stale(path) if path == "/data" else files(path)
+
+    hidden = roots("/data", "/gone")
+    with pytest.raises(SourceError) as caught:
+        hidden.resolve(hidden.admit("/data/a"), real_path)
+    assert str(caught.value) == 'scoring input "/data/a": resolve a scoring root: Stale file handle'
+    assert caught.value.machine_fault
+    assert not isinstance(caught.value, OutsideRootsError)
+    known = roots("/data", "/disk")
+    assert known.resolve(known.admit("/data/a"), real_path).real_path == "/disk/a"
+
+
 @pytest.mark.parametrize("text", ["http://host/a?sig=x", "s3://bucket/a"])
 def test_other_kinds_are_returned_as_they_are_and_no_file_is_looked_at(text: str) -> None:
     given_roots = roots("/data", "http://host/", "s3:bucket")

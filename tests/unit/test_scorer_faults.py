@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import resource
 import signal
@@ -18,7 +19,6 @@ from vmafx.adapters.vmaf_cli.faults import (
     Tail,
     duration_words,
     failed_run,
-    is_machine_fault,
     last_words,
     machine_faults,
     stderr_words,
@@ -80,16 +80,9 @@ def test_limit_of_this_process_below_a_reports_is_named_and_the_machines_fault(
     assert "at most 1024 bytes (ulimit -f)" in str(error)
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EDQUOT])
-def test_want_of_the_system_is_the_machines_fault(number: int) -> None:
-    assert is_machine_fault(OSError(number, "x"))
-
-
-@pytest.mark.parametrize(
-    "error", [OSError(errno.EIO, "x"), OSError(errno.ENOENT, "x"), ValueError("x"), OSError("x")]
-)
-def test_other_errors_are_not(error: Exception) -> None:
-    assert not is_machine_fault(error)
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ENOENT])
+def test_words_that_programs_have_for_a_cut_clip_too_are_the_inputs(number: int) -> None:
+    assert not failed(1, f"cannot read: {os.strerror(number)}").machine_fault
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,7 @@ class Books:
         self._roots = roots
         self._original = original
         self._histories: dict[JobId, JobHistory] = {}
+        self._live: dict[JobId, JobHistory] = {}  # those that have not ended: few, where many have
         self._sessions: dict[SessionId, NodeSession] = {}
         self._tokens: dict[SessionId, str] = {}
         self._registrations = 0
@@ -123,7 +124,7 @@ class Books:
         session = self._session(shown)
         if session is None:
             return HeartbeatAnswer(ok=False)
-        held = {job_id for job_id, history in self._items() if _holds(history, session)}
+        held = {job_id for job_id, history in self._live.items() if _holds(history, session)}
         # The original knows no other sign of a job than its id, and only from the session that holds it.
         concerned = held & set(heartbeat.listed) if self._original else held | set(heartbeat.listed)
         for job_id in sorted(concerned & self._histories.keys()):
@@ -148,7 +149,7 @@ class Books:
         session = self._session(shown)
         if session is None:
             _deny(f"pull work: invalid session for node {quoted(shown.node_id)}")
-        jobs = [history.job for history in self._histories.values()]
+        jobs = [history.job for history in self._live.values()]
         job = next_claimable(jobs, tenant=self._tenant, backends=capability.backends, at=now)
         if job is None:
             return None
@@ -208,7 +209,7 @@ class Books:
         if job_id in self._histories:
             raise ValueError(f"there is a job {job_id!r} already")
         job = Job.submitted(job_id=job_id, tenant=self._tenant, spec=spec, at=now)
-        self._histories[job_id] = JobHistory(job=job)
+        self._histories[job_id] = self._live[job_id] = JobHistory(job=job)
 
     def cancel(self, job_id: JobId, now: datetime) -> bool:
         """Cancel a job; whether this call ended it.
@@ -242,7 +243,7 @@ class Books:
         sessions = [(s.expires_at, s.id) for s in self._sessions.values() if not s.live(now)]
         leases = [
             (current.lease_expires_at, job_id, current)
-            for job_id, history in self._items()
+            for job_id, history in self._live.items()
             if (current := history.current) is not None
             and current.lease_expires_at is not None
             and not current.lease_holds(now)
@@ -275,10 +276,10 @@ class Books:
         return tuple(self._histories.items())
 
     def _instants(self) -> Iterator[datetime]:
-        for history in self._histories.values():
+        for history in self._live.values():
             if history.job.status is JobStatus.PENDING:
                 yield history.job.available_at
-            if history.current is not None and history.current.lease_expires_at is not None:
+            elif history.current is not None and history.current.lease_expires_at is not None:
                 yield history.current.lease_expires_at
         for session in self._sessions.values():
             yield session.expires_at
@@ -286,6 +287,10 @@ class Books:
     def _step(self, job_id: JobId, event: JobEvent) -> JobHistory:
         after = step(self._histories[job_id], event, self._policy)
         self._histories[job_id] = after.history
+        if after.history.job.status.terminal:
+            self._live.pop(job_id, None)
+        else:
+            self._live[job_id] = after.history
         self.requeues.extend(
             Requeue(job_id=job_id, reason=effect.reason, at=event.at)
             for effect in after.effects

@@ -27,6 +27,7 @@ from vmafx.adapters.processes.launch import (
 )
 from vmafx.adapters.processes.spawn import spawn
 from vmafx.domain.errors import ConfigurationError, ScorerError
+from vmafx.domain.faults import WANT_OF_SYSTEM
 from vmafx.domain.process import Command
 from vmafx.domain.text import printable, quoted
 from vmafx.ports.clock import Clock
@@ -126,7 +127,7 @@ class PosixProcesses:
             async with self._clock.timeout(_PROBE_S), self._started(command, tools) as child:
                 end = await child.wait()
         except ScorerError as error:
-            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _SCARCE:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in WANT_OF_SYSTEM:
                 raise
             return None
         except TimeoutError:
@@ -174,7 +175,6 @@ def _check(command: Command) -> None:
 
 
 _PROBE_S: Final = 10.0
-_SCARCE: Final = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9-]+")
 
 if TYPE_CHECKING:

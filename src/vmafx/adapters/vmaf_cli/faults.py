@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import os
 import re
@@ -14,6 +13,7 @@ from typing import Final
 
 from vmafx.adapters.vmaf_cli.report import REPORT_BYTES_MAX
 from vmafx.domain.errors import ReportError, ScorerError
+from vmafx.domain.faults import WANT_OF_SYSTEM
 from vmafx.domain.process import Exit
 from vmafx.domain.text import bounded, printable, quoted
 
@@ -24,7 +24,6 @@ __all__ = [
     "Tail",
     "duration_words",
     "failed_run",
-    "is_machine_fault",
     "last_words",
     "machine_faults",
     "stderr_words",
@@ -38,19 +37,7 @@ STDERR_BYTES_MAX: Final = 8 * 1024
 STDERR_SHOWN_BYTES_MAX: Final = 2 * 1024
 """How much of it an error shows, in bytes."""
 
-_MACHINE_ERRNOS: Final = frozenset(
-    {
-        errno.EAGAIN,
-        errno.EDQUOT,
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.ENOMEM,
-        errno.ENOSPC,
-    }
-)
-_MACHINE_WORDS: Final = tuple(
-    os.strerror(number) for number in (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
-)
+_WORDS_OF_WANT: Final = tuple(os.strerror(number) for number in sorted(WANT_OF_SYSTEM))
 _DESCRIPTOR_PATH: Final = r"/(?:dev|proc/self)/fd/(?P<fd>\d{1,9})(?!\d)"
 _LINE_END: Final = re.compile(r"[\r\n]+")
 _USAGE_LINE: Final = re.compile(r"\s|-|.*:$")
@@ -149,7 +136,7 @@ def failed_run(end: Exit, words: str, *, inputs: str) -> ScorerError:
         f"{FAILED}{end.words}\nstderr: {words}\n{inputs}",
         exit_status=end.status,
         stderr=words,
-        machine_fault=end.machine_fault or any(word in words for word in _MACHINE_WORDS),
+        machine_fault=end.machine_fault or any(word in words for word in _WORDS_OF_WANT),
     )
 
 
@@ -174,11 +161,6 @@ def timeout_text(limit_s: float, words: str, *, doing: str, setting: str = "", s
         f"{limit} exceeded: {doing}: "
         f"libvmaf: vmaf subprocess cancelled: deadline exceeded (run err: {run}, stderr: {last_words(words)})"
     )
-
-
-def is_machine_fault(error: Exception) -> bool:
-    """Return whether an error of the system speaks of the machine rather than of an input."""
-    return isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS
 
 
 @contextmanager

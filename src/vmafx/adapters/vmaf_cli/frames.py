@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NoReturn, TypeAlias
 
-from vmafx.adapters.vmaf_cli.faults import is_machine_fault
 from vmafx.domain.errors import ClipError
+from vmafx.domain.faults import MACHINE_ERRNOS, WANT_OF_SYSTEM
 from vmafx.domain.scoring import Clip, ClipDescriptor, ClipFile, LengthMismatch
 from vmafx.domain.text import quoted
 from vmafx.domain.y4m import (
@@ -136,12 +136,19 @@ def check_unchanged(pair: OpenPair) -> None:
     """Check that both clips are what they were when they were opened; blocks.
 
     Raises:
-        ClipError: One was written to, touched, truncated, replaced or removed in the meantime.
+        ClipError: One was written to, touched, truncated, replaced or removed in the meantime, or its disk or
+            mount is in trouble, which is a fault of the machine.
     """
     for opened in (pair.reference, pair.distorted):
-        if _change(opened) is not None:
-            name = opened.clip.name
-            raise ClipError(name, f"{quoted(name)}: changed while it was being scored: {_change(opened)}")
+        name = opened.clip.name
+        start = f"{quoted(name)}: changed while it was being scored: "
+        try:
+            change = _change(opened)
+        except OSError as error:
+            problem = f"{start}{error.strerror or error}"
+            raise ClipError(name, problem, machine_fault=error.errno in MACHINE_ERRNOS) from error
+        if change is not None:
+            raise ClipError(name, f"{start}{change}")
 
 
 def _check_headers(ref: OpenClip, dis: OpenClip, problem: Callable[[Y4mHeader], str]) -> None:
@@ -237,11 +244,8 @@ def _head(clip: Clip, descriptor: int) -> bytes:
 
 
 def _change(opened: OpenClip) -> str | None:
-    try:
-        now = os.fstat(opened.descriptor)
-        there = Path(opened.clip.path).stat() if isinstance(opened.clip, ClipFile) else now
-    except OSError as error:
-        return error.strerror or str(error)
+    now = os.fstat(opened.descriptor)
+    there = Path(opened.clip.path).stat() if isinstance(opened.clip, ClipFile) else now
     if (there.st_dev, there.st_ino) != opened.stamp[:2]:
         return "another file took its place"
     if now.st_size != opened.stamp[2]:
@@ -271,7 +275,9 @@ _KINDS: Final = (
 
 
 def _refuse_unreadable(clip: Clip, error: OSError | ValueError) -> NoReturn:
-    if is_machine_fault(error):
+    if not isinstance(error, OSError):
+        raise ClipError(clip.name, f"{quoted(clip.name)}: cannot be read: not a path") from error
+    if error.errno in WANT_OF_SYSTEM:  # about no clip
         raise error
-    problem = (error.strerror or str(error)) if isinstance(error, OSError) else "not a path"
-    raise ClipError(clip.name, f"{quoted(clip.name)}: cannot be read: {problem}") from error
+    problem = f"{quoted(clip.name)}: cannot be read: {error.strerror or error}"
+    raise ClipError(clip.name, problem, machine_fault=error.errno in MACHINE_ERRNOS) from error

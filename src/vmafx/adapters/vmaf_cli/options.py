@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from vmafx.domain.job import ID_BYTES_MAX
 from vmafx.domain.scoring import THREADS_MAX, Backend, LengthMismatch
-from vmafx.domain.text import bounded, printable
+from vmafx.domain.text import shown
 
 __all__ = ["JOB_ID_VARIABLE", "ScorerOptions", "child_environment"]
 
 JOB_ID_VARIABLE: Final = "VMAFX_JOB_ID"
 """Tells people who look at a process what it works for; strays are found by the run's id (ADR 0007)."""
-_JOB_ID_BYTES_MAX: Final = 256
 
 _PATHS: Final = frozenset({"PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"})
 _NAMES: Final = frozenset({"TMPDIR", *_PATHS})
@@ -107,7 +107,7 @@ def child_environment(base: Mapping[str, str], *, job_id: str) -> dict[str, str]
     passed = {name: value for name, value in base.items() if _passes(name)}
     for name in _PATHS & passed.keys():
         passed[name] = ":".join(entry for entry in passed[name].split(":") if entry.startswith("/"))
-    return passed | {"LC_ALL": "C", JOB_ID_VARIABLE: bounded(printable(job_id), _JOB_ID_BYTES_MAX)}
+    return passed | {"LC_ALL": "C", JOB_ID_VARIABLE: shown(job_id, ID_BYTES_MAX)}
 
 
 def _passes(name: str) -> bool:

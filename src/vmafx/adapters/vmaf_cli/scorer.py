@@ -120,16 +120,11 @@ def _not_tested() -> ScorerUnavailableError:
 
 
 def _tell_proven(info: ScorerInfo, options: ScorerOptions) -> None:
-    facts = {
-        "vmaf_binary": info.executable,
-        "why": info.why,
-        "scorer_version": info.version,
-        "model_dir": options.model_dir,
-        "backend": info.backend.value,
-    }
+    facts = {"vmaf_binary": info.executable, "model_dir": options.model_dir, "why": info.why}
     _log.info(SCORER_INITIALISED, extra=facts)
     if info.backend is not Backend.CPU and not info.verified:
-        _log.warning(BACKEND_NOT_VERIFIED, extra=facts | {"setting": "VMAFX_BACKEND_UNVERIFIED"})
+        vouched = {"backend": info.backend.value, "setting": "VMAFX_BACKEND_UNVERIFIED"}
+        _log.warning(BACKEND_NOT_VERIFIED, extra={"vmaf_binary": info.executable, **vouched})
 
 
 def _tell_shortest(request: ScoreRequest, scored: Scored) -> None:
