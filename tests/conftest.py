@@ -12,6 +12,9 @@ from hypothesis import settings
 
 from vmafx.adapters.fakes.clock import VirtualClock
 from vmafx.adapters.fakes.loop import VirtualTimeLoop
+from vmafx.adapters.grpc.environment import quieten
+
+quieten(os.environ)  # before the first test module imports grpc
 
 pytest_plugins = ["tests.plugins.ci_skips"]
 

@@ -12,6 +12,7 @@ from vmafx.domain.version import __version__
 
 TYPE_CHECKING = False  # true for type checkers, which know the name; typing alone would double the import
 if TYPE_CHECKING:
+    from vmafx.adapters.clock.system import SystemClock as SystemClock
     from vmafx.adapters.fakes.clock import VirtualClock as VirtualClock
     from vmafx.adapters.fakes.clock import VirtualTimeError as VirtualTimeError
     from vmafx.adapters.fakes.controller import ControllerMode as ControllerMode
@@ -29,8 +30,26 @@ if TYPE_CHECKING:
     from vmafx.adapters.fakes.scorer import FakeScorer as FakeScorer
     from vmafx.adapters.fakes.sources import FakeSource as FakeSource
     from vmafx.adapters.fakes.sources import FakeSources as FakeSources
+    from vmafx.adapters.fakes.telemetry import RecordedEvent as RecordedEvent
+    from vmafx.adapters.fakes.telemetry import RecordedSpan as RecordedSpan
+    from vmafx.adapters.fakes.telemetry import RecordingTelemetry as RecordingTelemetry
+    from vmafx.adapters.sources.by_kind import SourcesByKind as SourcesByKind
+    from vmafx.adapters.sources.local import LocalSources as LocalSources
+    from vmafx.adapters.telemetry.embedded import LoggingTelemetry as LoggingTelemetry
+    from vmafx.adapters.telemetry.joined import JoinedTelemetry as JoinedTelemetry
+    from vmafx.adapters.telemetry.scope import ScopeFilter as ScopeFilter
+    from vmafx.adapters.telemetry.traces import TracingTelemetry as TracingTelemetry
+    from vmafx.app.container.node import NodePorts as NodePorts
+    from vmafx.app.container.node import open_node as open_node
     from vmafx.app.container.score import open_scorer as open_scorer
+    from vmafx.app.node.node import Node as Node
+    from vmafx.app.node.node import NodeState as NodeState
+    from vmafx.app.node.policy import NodePolicy as NodePolicy
+    from vmafx.app.settings.controller_client import ControllerClientSettings as ControllerClientSettings
+    from vmafx.app.settings.node import NodeSettings as NodeSettings
     from vmafx.app.settings.scorer import ScorerSettings as ScorerSettings
+    from vmafx.domain.address import HostPort as HostPort
+    from vmafx.domain.backoff import BackoffPolicy as BackoffPolicy
     from vmafx.domain.errors import BackendMismatchError as BackendMismatchError
     from vmafx.domain.errors import ClipError as ClipError
     from vmafx.domain.errors import ConfigurationError as ConfigurationError
@@ -80,6 +99,7 @@ if TYPE_CHECKING:
     from vmafx.domain.scoring import Retry as Retry
     from vmafx.domain.scoring import ScoreRequest as ScoreRequest
     from vmafx.domain.scoring import ScoreResult as ScoreResult
+    from vmafx.domain.session_policy import SessionPolicy as SessionPolicy
     from vmafx.domain.session_state import Session as Session
     from vmafx.domain.source import SourceKind as SourceKind
     from vmafx.domain.source import SourceRef as SourceRef
@@ -92,11 +112,15 @@ if TYPE_CHECKING:
     from vmafx.ports.scorer import Progress as Progress
     from vmafx.ports.scorer import Scorer as Scorer
     from vmafx.ports.sources import SourceStore as SourceStore
+    from vmafx.ports.telemetry import Level as Level
+    from vmafx.ports.telemetry import Telemetry as Telemetry
+    from vmafx.ports.tokens import TokenSource as TokenSource
 
 __all__ = [
     "Assignment",
     "Backend",
     "BackendMismatchError",
+    "BackoffPolicy",
     "Capability",
     "Clip",
     "ClipDescriptor",
@@ -105,6 +129,7 @@ __all__ = [
     "Clock",
     "ConfigurationError",
     "Controller",
+    "ControllerClientSettings",
     "ControllerError",
     "ControllerMode",
     "Delay",
@@ -121,6 +146,7 @@ __all__ = [
     "Hang",
     "Heartbeat",
     "HeartbeatAnswer",
+    "HostPort",
     "IllegalTransitionError",
     "InstanceId",
     "Job",
@@ -129,22 +155,35 @@ __all__ = [
     "JobResult",
     "JobSpec",
     "JobStatus",
+    "JoinedTelemetry",
     "LeasePolicy",
     "LengthMismatch",
+    "Level",
+    "LocalSources",
+    "LoggingTelemetry",
     "LoseAnswer",
     "ModelError",
+    "Node",
     "NodeIdentity",
     "NodeName",
+    "NodePolicy",
+    "NodePorts",
+    "NodeSettings",
+    "NodeState",
     "NotFiniteError",
     "OutsideRootsError",
     "Partial",
     "Progress",
     "QueueFullError",
+    "RecordedEvent",
+    "RecordedSpan",
+    "RecordingTelemetry",
     "Registration",
     "Report",
     "ReportError",
     "ResolvedSource",
     "Retry",
+    "ScopeFilter",
     "ScoreRequest",
     "ScoreResult",
     "ScoreTimeoutError",
@@ -157,27 +196,35 @@ __all__ = [
     "Session",
     "SessionId",
     "SessionNotFoundError",
+    "SessionPolicy",
     "SourceError",
     "SourceKind",
     "SourceRef",
     "SourceStore",
     "SourceSyntaxError",
+    "SourcesByKind",
     "SpoolError",
     "StoreError",
     "StoreUnavailableError",
     "SubmissionConflictError",
     "Substitute",
+    "SystemClock",
+    "Telemetry",
     "TokenError",
+    "TokenSource",
+    "TracingTelemetry",
     "VirtualClock",
     "VirtualTimeError",
     "VirtualTimeLoop",
     "VmafxError",
     "__version__",
+    "open_node",
     "open_scorer",
     "run_virtual",
 ]
 
 _HOMES = {
+    "vmafx.adapters.clock.system": ("SystemClock",),
     "vmafx.adapters.fakes.clock": (
         "VirtualClock",
         "VirtualTimeError",
@@ -207,8 +254,32 @@ _HOMES = {
         "FakeSource",
         "FakeSources",
     ),
+    "vmafx.adapters.fakes.telemetry": (
+        "RecordedEvent",
+        "RecordedSpan",
+        "RecordingTelemetry",
+    ),
+    "vmafx.adapters.sources.by_kind": ("SourcesByKind",),
+    "vmafx.adapters.sources.local": ("LocalSources",),
+    "vmafx.adapters.telemetry.embedded": ("LoggingTelemetry",),
+    "vmafx.adapters.telemetry.joined": ("JoinedTelemetry",),
+    "vmafx.adapters.telemetry.scope": ("ScopeFilter",),
+    "vmafx.adapters.telemetry.traces": ("TracingTelemetry",),
+    "vmafx.app.container.node": (
+        "NodePorts",
+        "open_node",
+    ),
     "vmafx.app.container.score": ("open_scorer",),
+    "vmafx.app.node.node": (
+        "Node",
+        "NodeState",
+    ),
+    "vmafx.app.node.policy": ("NodePolicy",),
+    "vmafx.app.settings.controller_client": ("ControllerClientSettings",),
+    "vmafx.app.settings.node": ("NodeSettings",),
     "vmafx.app.settings.scorer": ("ScorerSettings",),
+    "vmafx.domain.address": ("HostPort",),
+    "vmafx.domain.backoff": ("BackoffPolicy",),
     "vmafx.domain.errors": (
         "BackendMismatchError",
         "ClipError",
@@ -272,6 +343,7 @@ _HOMES = {
         "ScoreRequest",
         "ScoreResult",
     ),
+    "vmafx.domain.session_policy": ("SessionPolicy",),
     "vmafx.domain.session_state": ("Session",),
     "vmafx.domain.source": (
         "SourceKind",
@@ -290,6 +362,11 @@ _HOMES = {
         "Scorer",
     ),
     "vmafx.ports.sources": ("SourceStore",),
+    "vmafx.ports.telemetry": (
+        "Level",
+        "Telemetry",
+    ),
+    "vmafx.ports.tokens": ("TokenSource",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

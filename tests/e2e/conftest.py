@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests import clips
+from tests.e2e.node_program import ControllerProcess, NodeProcess
 from tests.e2e.program import Program
 from tests.fake_vmaf import FakeVmaf
 from tests.reports import report
@@ -50,3 +51,47 @@ def fake(tmp_path, program):
     fake.tell(report=str(tmp_path / "report.json"), options=["progress-fd"])
     program.environment["VMAFX_VMAF_BINARY"] = str(fake.path)
     return fake
+
+
+@pytest.fixture
+def controllers():
+    """Starts controllers, in processes that end with the test."""
+    started = []
+
+    def start(*arguments: str) -> ControllerProcess:
+        started.append(ControllerProcess(*arguments))
+        return started[-1]
+
+    yield start
+    for controller in started:
+        controller.end()
+
+
+@pytest.fixture(scope="session")
+def lasting_controller():
+    """A process that serves one controller after the other."""
+    controller = ControllerProcess()
+    yield controller
+    controller.end()
+
+
+@pytest.fixture
+def controller(lasting_controller, tmp_path):
+    """A controller whose jobs may read the folder of the test; nodes must not have broken its rules."""
+    lasting_controller.do("reset", roots=[str(tmp_path)])
+    yield lasting_controller
+    assert lasting_controller.do("violations")["violations"] == []
+
+
+@pytest.fixture
+def nodes(program):
+    """Starts nodes that end with the test; nothing of them may be left."""
+    started = []
+
+    def start(address: str, **more: str) -> NodeProcess:
+        started.append(NodeProcess(program, address, number=len(started), **more))
+        return started[-1]
+
+    yield start
+    for node in started:
+        node.end()

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from vmafx.app.container import doctor as probes
+from vmafx.app.container import fuse
 from vmafx.app.settings.scorer import ScorerSettings
 
 RCLONE = "#!/bin/sh\necho 'rclone v{version}'\n"
@@ -157,7 +158,7 @@ def test_a_missing_setpriv_is_told(program, monkeypatch):
     ],
 )
 def test_fuse_needs_device_right_and_helper(program, monkeypatch, device, usable, helper, words):
-    monkeypatch.setattr(probes, "_is_device", lambda _: device)
+    monkeypatch.setattr(fuse, "_is_device", lambda _: device)
     access = os.access
     monkeypatch.setattr(
         os, "access", lambda path, mode: usable if path == "/dev/fuse" else access(path, mode)

@@ -234,7 +234,7 @@ def run(*arguments, environment=None, platform="linux"):
 
 
 def told(monkeypatch, capsys, error, environment=None):
-    def fail(*_):
+    def fail(*_, **__):
         raise error
 
     monkeypatch.setattr(commands, "execute", fail)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from vmafx.domain.scoring import Backend
 
-__all__ = ["Arguments", "CompletionArguments", "DoctorArguments", "ScoreArguments"]
+__all__ = ["Arguments", "CompletionArguments", "DoctorArguments", "NodeArguments", "ScoreArguments"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,4 +59,15 @@ class CompletionArguments:
     shell: str
 
 
-Arguments: TypeAlias = ScoreArguments | DoctorArguments | CompletionArguments
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeArguments:
+    """What `vmafx node` was asked for.
+
+    Attributes:
+        check: Whether to check the configuration only.
+    """
+
+    check: bool = False
+
+
+Arguments: TypeAlias = ScoreArguments | DoctorArguments | CompletionArguments | NodeArguments

@@ -11,24 +11,34 @@ from typing import Final, cast
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from vmafx.app.cli.arguments import Arguments, CompletionArguments, DoctorArguments, ScoreArguments
-from vmafx.app.cli.exits import FAILED, OK, USAGE
+from vmafx.app.cli.arguments import (
+    Arguments,
+    CompletionArguments,
+    DoctorArguments,
+    NodeArguments,
+    ScoreArguments,
+)
+from vmafx.app.cli.exits import FAILED, OK, USAGE, InterruptedRunError
+from vmafx.app.cli.kept_signals import find_kept
 from vmafx.app.cli.streams import say, write_out
 from vmafx.domain.scoring import SUBSAMPLE_MAX, THREADS_MAX, Backend, model_name_problem
 from vmafx.domain.text import printable
 from vmafx.domain.version import __version__
 
-__all__ = ["execute"]
+__all__ = ["NODE", "VMAFX", "execute"]
 
+VMAFX: Final = "vmafx"
+NODE: Final = "vmafx-node"
 COMPLETE_VARIABLE: Final = "_VMAFX_COMPLETE"
 
 
-def execute(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+def execute(arguments: Sequence[str], environment: Mapping[str, str], *, program: str = VMAFX) -> int:
     """Run the command that the arguments ask for and return its exit code.
 
     Args:
         arguments: The command line without the program's name.
         environment: The settings.
+        program: The program's name; one that is a command by itself has its own.
 
     Raises:
         VmafxError: The command failed.
@@ -36,7 +46,10 @@ def execute(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         ReaderGoneError: Nobody reads the answer.
         InterruptedRunError: A signal ended the command.
     """
-    asked = _parse(arguments)
+    asked = _parse(arguments, program)
+    if asked != NodeArguments():  # a node itself ends in order
+        for number in find_kept().take():
+            raise InterruptedRunError(number)
     match asked:
         case ScoreArguments():
             from vmafx.app.cli.score import score  # noqa: PLC0415 - --help and completion must start fast
@@ -46,6 +59,10 @@ def execute(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
             from vmafx.app.cli.doctor import doctor  # noqa: PLC0415 - the same
 
             return doctor(asked, environment)
+        case NodeArguments():
+            from vmafx.app.cli.node import node  # noqa: PLC0415 - the same
+
+            return node(asked, environment)
         case CompletionArguments():
             write_out(_completion_script(asked.shell))
             return OK
@@ -53,26 +70,26 @@ def execute(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
             return asked
 
 
-def _parse(arguments: Sequence[str]) -> Arguments | int:
+def _parse(arguments: Sequence[str], program: str) -> Arguments | int:
     """The command asked for, or the exit code where click has already given the answer."""
     said = io.BytesIO()
     text_of_said = io.TextIOWrapper(said, encoding="utf-8", errors="replace", write_through=True)
     with contextlib.redirect_stdout(text_of_said):  # goes the same guarded way as every answer
-        asked = _asked(arguments)
+        asked = _asked(arguments, program)
     text = said.getvalue().decode("utf-8", "replace")
     if text:
         write_out(text)
     return asked
 
 
-def _asked(arguments: Sequence[str]) -> Arguments | int:
+def _asked(arguments: Sequence[str], program: str) -> Arguments | int:
+    command, complete = _PROGRAMS[program]
     try:
         return cast(
-            "Arguments | int",
-            vmafx.main(list(arguments), "vmafx", COMPLETE_VARIABLE, standalone_mode=False),
+            "Arguments | int", command.main(list(arguments), program, complete, standalone_mode=False)
         )
     except click.ClickException as error:
-        say(_told(error))
+        say(_told(error, program))
         return USAGE
     except click.Abort as error:  # how click tells of Ctrl-C
         raise KeyboardInterrupt from error
@@ -80,7 +97,7 @@ def _asked(arguments: Sequence[str]) -> Arguments | int:
         return end.code if isinstance(end.code, int) else FAILED
 
 
-def _told(error: click.ClickException) -> str:
+def _told(error: click.ClickException, program: str) -> str:
     """What a usage error says; click's own way would drop escape sequences instead of showing them."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         return error.format_message()
@@ -93,7 +110,7 @@ def _told(error: click.ClickException) -> str:
     if isinstance(error, click.UsageError) and error.ctx is not None:
         hints.append(f"see {error.ctx.command_path} --help")
     shown = printable(message).rstrip(".")
-    return f"vmafx: {shown} ({'; '.join(hints)})" if hints else f"vmafx: {shown}"
+    return f"{program}: {shown} ({'; '.join(hints)})" if hints else f"{program}: {shown}"
 
 
 def _completion_script(shell: str) -> str:
@@ -225,3 +242,41 @@ def completion_command(*, shell: str) -> CompletionArguments:
     vmafx completion fish > ~/.config/fish/completions/vmafx.fish
     """
     return CompletionArguments(shell=shell)
+
+
+@vmafx.command(name="node", short_help="Run a node: pull jobs from a controller, score and report them.")
+@click.option(
+    "--check", is_flag=True, help="Check the configuration, run the self-test, show both, and exit."
+)
+def node_command(*, check: bool) -> NodeArguments:
+    """Run a node: pull jobs from the controller of VMAFX_CONTROLLER_ADDR, score them and report.
+
+    Everything it is told comes from VMAFX_ variables; its log goes to standard error. SIGTERM or Ctrl-C lets
+    running jobs end first, for VMAFX_SHUTDOWN_TIMEOUT at most; a second one interrupts them.
+
+    Exit status: 0 stopped, 1 a fault ended it, 2 wrong command line or setting, or no scorer that works, 128
+    and the signal's number when told twice to stop.
+    """
+    return NodeArguments(check=check)
+
+
+@click.command(name=NODE, help=node_command.help, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("-V", "--version", is_flag=True, help="Show the version and exit.")
+@click.pass_context
+def vmafx_node(context: click.Context, *, check: bool, version: bool) -> NodeArguments | int:
+    """Run a node, or tell the version where that is all that is asked for.
+
+    Raises:
+        UsageError: More was asked for.
+    """
+    if version and check:
+        raise click.UsageError("--version goes alone", context)
+    if version:
+        click.echo(f"{NODE} {__version__}")
+        return OK
+    return NodeArguments(check=check)
+
+
+vmafx_node.params[:0] = node_command.params
+
+_PROGRAMS: Final = {VMAFX: (vmafx, COMPLETE_VARIABLE), NODE: (vmafx_node, "_VMAFX_NODE_COMPLETE")}

@@ -1,4 +1,4 @@
-"""How `vmafx` ends: its exit codes, and what ends a command without an answer (ADR 0015)."""
+"""How programs end: their exit codes, and what ends a command without an answer (ADR 0015, ADR 0022)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 __all__ = ["FAILED", "OK", "SIGNALLED", "USAGE", "InterruptedRunError", "OutputError", "ReaderGoneError"]
 
 OK: Final = 0
-"""Scored; what was asked for is on standard output."""
+"""Done: what was asked for is on standard output; a node was stopped as it was told."""
 FAILED: Final = 1
-"""Not scored, or the answer could not be written; the reason is on standard error."""
+"""Not done, or the answer could not be written; the reason is on standard error."""
 USAGE: Final = 2
-"""The command line, or a setting in the environment, cannot be understood."""
+"""The command line, or a setting in the environment, cannot be understood; a node has no scorer."""
 SIGNALLED: Final = 128
 """Plus the number of the signal that ended the run: 130 is Ctrl-C, 143 is SIGTERM."""
 

@@ -1,4 +1,4 @@
-"""Signals that end a run: the first cancels it, so that nothing of it is left behind."""
+"""Signals that end a run: the first cancels it, so that nothing of it is left behind (ADR 0015)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from typing import Final, TypeVar
 
 from vmafx.app.cli.exits import SIGNALLED, InterruptedRunError
+from vmafx.app.cli.kept_signals import find_kept, heard_signals
 
 __all__ = ["FORCE_AFTER_S", "until_signalled"]
 
@@ -16,14 +17,14 @@ Answer = TypeVar("Answer")
 
 FORCE_AFTER_S: Final = 3.0
 """How long a cancelled run may clean up before a further signal ends the process at once, in seconds."""
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def until_signalled(work: Coroutine[object, object, Answer]) -> Answer:
     """Return what `work` returns, unless SIGINT, SIGTERM or SIGHUP comes first and cancels it.
 
-    Signals that were ignored when the program started stay ignored, as `nohup` and shells want it. The
-    signals that often follow the first do not disturb the cleaning up.
+    A signal that the program kept counts as the first. Signals that were ignored when the program started
+    stay ignored, as `nohup` and shells want it. The signals that often follow the first do not disturb the
+    cleaning up.
 
     Raises:
         InterruptedRunError: A signal came, and the work has ended.
@@ -40,9 +41,11 @@ async def until_signalled(work: Coroutine[object, object, Answer]) -> Answer:
         elif loop.time() - first[0][1] > FORCE_AFTER_S:
             os._exit(SIGNALLED + number)
 
-    heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    kept, heard = find_kept(), heard_signals()
     for number in heard:
         loop.add_signal_handler(number, note, number)
+    for number in kept.take():
+        note(number)
     try:
         return await task
     except (asyncio.CancelledError, Exception) as error:

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from typing import Final
 
 from vmafx.app.cli.streams import say
-from vmafx.app.settings.names import nearest_name, unknown_names
-from vmafx.domain.text import bounded, printable, quoted
+from vmafx.app.settings.names import name_warnings
+from vmafx.domain.text import printable, quoted
 
 __all__ = ["log_to_stderr"]
 
 _log: Final = logging.getLogger("vmafx.settings")
-_NAME_BYTES_MAX: Final = 200
 _LEVELS: Final[Mapping[str, int]] = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -43,19 +42,13 @@ def log_to_stderr(environment: Mapping[str, str]) -> Generator[None]:
         if asked and asked.lower() not in _LEVELS:
             words = ", ".join(_LEVELS)
             _log.warning("VMAFX_LOG_LEVEL=%s is none of %s; showing warnings", quoted(asked), words)
-        for name in unknown_names(environment):
-            _log.warning("%s", _unknown(name))
+        for line in name_warnings(environment):
+            _log.warning("%s", line)
         yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(before)
         logger.propagate = propagate
-
-
-def _unknown(name: str) -> str:
-    nearest = nearest_name(name)
-    hint = f"; did you mean {nearest}?" if nearest else ""
-    return f"{bounded(name, _NAME_BYTES_MAX)} is not a setting, and is ignored{hint}"
 
 
 class _Lines(logging.Handler):

@@ -1,4 +1,4 @@
-"""`vmafx`: runs a command and turns whatever happens into one exit code and, on failure, one line.
+"""`vmafx` and `vmafx-node`: turns whatever happens into one exit code and, on failure, lines on stderr.
 
 This module imports next to nothing, so that the program starts fast and Ctrl-C has little to interrupt before
 somebody listens for it.
@@ -25,31 +25,38 @@ from vmafx.domain.errors import ConfigurationError, VmafxError
 __all__ = ["main", "run"]
 
 
-def main() -> None:
-    """Run the program with the arguments, the environment and the streams of this process, and exit."""
+def main(program: str = "vmafx") -> None:
+    """Run a program with the arguments, the environment and the streams of this process, and exit.
+
+    Args:
+        program: Its name.
+    """
     prepare_standard_streams()
-    sys.exit(run(sys.argv[1:], os.environ, platform=sys.platform))
+    sys.exit(run(sys.argv[1:], os.environ, platform=sys.platform, program=program))
 
 
-def run(arguments: Sequence[str], environment: Mapping[str, str], *, platform: str) -> int:
+def run(
+    arguments: Sequence[str], environment: Mapping[str, str], *, platform: str, program: str = "vmafx"
+) -> int:
     """Run one command and return its exit code; nothing is raised.
 
     Args:
         arguments: The command line without the program's name.
         environment: The settings.
         platform: The platform, as in `sys.platform`.
+        program: The program's name.
     """
     problem = platform_problem(platform)
     if problem is not None:
-        say(f"vmafx: {problem}")
+        say(f"{program}: {problem}")
         return FAILED
     try:
         from vmafx.app.cli.commands import execute  # noqa: PLC0415 - Windows has not all that it imports
 
-        return execute(arguments, environment)
+        return execute(arguments, environment, program=program)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a user never sees a traceback
         for line in _lines(error):
-            say(f"vmafx: {line}")
+            say(f"{program}: {line}")
         if environment.get("VMAFX_LOG_LEVEL", "").strip().lower() == "debug":
             _say_traceback(error)
         return _code(error)

@@ -7,7 +7,6 @@ import platform
 import re
 import secrets
 import shutil
-import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from vmafx.adapters.clock.system import SystemClock
 from vmafx.adapters.processes import PosixProcesses
 from vmafx.adapters.processes.launch import TOOL_FOLDERS, find_tools
 from vmafx.app.container.checkup import Check, Checkup
+from vmafx.app.container.fuse import DEVICE, fuse_helper, fuse_problem
 from vmafx.app.container.platform import available_processors
 from vmafx.app.container.scorer_checks import models_check, scorer_checks
 from vmafx.app.settings.scorer import ScorerSettings
@@ -29,6 +29,7 @@ __all__ = ["examine", "machine_checks"]
 PROGRAM_TIMEOUT_S: Final = 10.0
 """How long a program may take to tell its version, in seconds."""
 RCLONE_NEEDED: Final = (1, 71)
+"""The first rclone that tells on which port it serves."""
 _RCLONE_SETTING: Final = "VMAFX_RCLONE_BIN"
 
 
@@ -147,22 +148,7 @@ def _fuse(environment: Mapping[str, str]) -> Check:
     advice = "for mounts only: install fuse3; in a container also --device /dev/fuse --cap-add SYS_ADMIN"
     if sys.platform != "linux":
         return Check(name="fuse", ok=True, needed=False, found="mounts are for Linux")
-    missing: list[str] = []
-    if not _is_device("/dev/fuse"):
-        missing.append("no /dev/fuse")
-    elif not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        missing.append("/dev/fuse may not be opened")
-    path = environment.get("PATH", "")
-    helper = shutil.which("fusermount3", path=path) or shutil.which("fusermount", path=path)
-    if helper is None:
-        missing.append("no fusermount3")
-    if missing:
-        return Check(name="fuse", ok=False, needed=False, found=", ".join(missing), advice=advice)
-    return Check(name="fuse", ok=True, needed=False, found=f"/dev/fuse, {helper}")
-
-
-def _is_device(path: str) -> bool:
-    try:
-        return stat.S_ISCHR(Path(path).stat().st_mode)
-    except OSError:
-        return False
+    problem = fuse_problem(environment)
+    if problem is not None:
+        return Check(name="fuse", ok=False, needed=False, found=problem, advice=advice)
+    return Check(name="fuse", ok=True, needed=False, found=f"{DEVICE}, {fuse_helper(environment)}")
