@@ -1,6 +1,7 @@
-"""What starting up costs, as medians of runs taken in turns: absolute times mean little on a shared machine.
+"""What starting up and idling cost, as medians of runs taken in turns.
 
-`vmafx score` is compared with the bare executable that it runs, on the clips of the demo.
+`vmafx score` is compared with the bare executable that it runs, on the clips of the demo, and a node with the
+bare import of what it calls its controller with. The controller is that of the tests, in another process.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from bench_node import MIB, NodeBench
 from demo import FOLDER, make_clips
 
 from vmafx.adapters.vmaf_cli.engine_ffmpeg import find_engine
@@ -21,23 +23,36 @@ from vmafx.adapters.vmaf_cli.engine_ffmpeg import find_engine
 RUNS: Final = 5
 SCORE_OVERHEAD_MAX_S: Final = 0.35
 IMPORT_MAX_S: Final = 0.15
+NODE_REMEMBERED_MAX_S: Final = 1.0
+NODE_TESTED_MAX_S: Final = 2.0
+NODE_IDLE_MAX: Final = 0.005
+NODE_MEMORY_MAX_BYTES: Final = 90 * MIB
+REMEMBERED: Final = "node to RegisterNode, self-test remembered"
+TESTED: Final = "node to RegisterNode, self-test run"
 BIN: Final = Path(sys.executable).parent
 
 
 def main() -> int:
     """Measure and print a table; returns 1 when an aim is missed."""
     reference, distorted = make_clips(FOLDER)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, NodeBench(Path(folder)) as node:
         report = Path(folder) / "report.json"
         commands = {
             "python -c pass": [sys.executable, "-c", "pass"],
             "import vmafx": [sys.executable, "-c", "import vmafx"],
+            "import grpc.aio": [sys.executable, "-c", "import grpc.aio"],
             "vmafx --version": [str(BIN / "vmafx"), "--version"],
             "bare executable": bare(reference, distorted, report),
             "vmafx score": [str(BIN / "vmafx"), "score", str(reference), str(distorted)],
         }
-        medians = measure({name: runner(command) for name, command in commands.items()})
-    return show(medians)
+        runs = {name: runner(command) for name, command in commands.items()}
+        medians = measure(runs | {REMEMBERED: node.start_remembered, TESTED: node.start_tested})
+        idle = node.idle()
+    missed = show(medians)
+    print(f"idle node: {idle.core_share:.3%} of a core, {idle.memory_bytes / MIB:.1f} MiB resident")
+    missed += verdict("idle node, share of a core", idle.core_share * 100, NODE_IDLE_MAX * 100, "%")
+    missed += verdict("idle node, resident", idle.memory_bytes / MIB, NODE_MEMORY_MAX_BYTES / MIB, "MiB")
+    return 1 if missed else 0
 
 
 def bare(reference: Path, distorted: Path, report: Path) -> Sequence[str]:
@@ -49,47 +64,51 @@ def bare(reference: Path, distorted: Path, report: Path) -> Sequence[str]:
     return [*engine.argv, *clips, "-o", str(report), "--json", "--threads", "2"]
 
 
-def runner(command: Sequence[str]) -> Callable[[], None]:
-    """Something that runs the command once."""
+def runner(command: Sequence[str]) -> Callable[[], float]:
+    """Something that runs the command once and returns how long it took, in seconds."""
 
-    def run() -> None:
+    def run() -> float:
+        start = time.perf_counter()
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return time.perf_counter() - start
 
     return run
 
 
-def measure(what: Mapping[str, Callable[[], None]]) -> dict[str, float]:
+def measure(what: Mapping[str, Callable[[], float]]) -> dict[str, float]:
     """The median time of each, in seconds; one run of all to warm up, then all in turns."""
     times: dict[str, list[float]] = {name: [] for name in what}
     for number in range(RUNS + 1):
         for name, run in what.items():
-            start = time.perf_counter()
-            run()
+            taken_s = run()
             if number:
-                times[name].append(time.perf_counter() - start)
+                times[name].append(taken_s)
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 
 def show(medians: Mapping[str, float]) -> int:
-    """Print the table and what became of the aims."""
+    """Print the table and what became of the aims; returns how many were missed."""
+    width = max(map(len, medians))
     for name, seconds in medians.items():
-        print(f"{name:<20} {seconds * 1000:8.1f} ms")
-    aims = [
-        (
-            "vmafx score over the bare executable",
-            medians["vmafx score"] - medians["bare executable"],
-            SCORE_OVERHEAD_MAX_S,
-        ),
-        ("import vmafx over bare Python", medians["import vmafx"] - medians["python -c pass"], IMPORT_MAX_S),
-    ]
-    missed = 0
-    for name, seconds, limit in aims:
-        verdict = " MISSED" if seconds > limit else ""
-        missed += bool(verdict)
-        print(f"{name}: +{seconds * 1000:.1f} ms, aim {limit * 1000:.0f} ms{verdict}")
-    ratio = medians["vmafx score"] / medians["bare executable"]
-    print(f"vmafx score / bare executable: {ratio:.2f}")
-    return 1 if missed else 0
+        print(f"{name:<{width}} {seconds * 1000:8.1f} ms")
+    overhead_s = medians["vmafx score"] - medians["bare executable"]
+    import_s = medians["import vmafx"] - medians["python -c pass"]
+    missed = verdict(
+        "vmafx score over the bare executable", overhead_s * 1000, SCORE_OVERHEAD_MAX_S * 1000, "ms"
+    )
+    missed += verdict("import vmafx over bare Python", import_s * 1000, IMPORT_MAX_S * 1000, "ms")
+    for name, limit_s in ((REMEMBERED, NODE_REMEMBERED_MAX_S), (TESTED, NODE_TESTED_MAX_S)):
+        missed += verdict(name, medians[name] * 1000, limit_s * 1000, "ms")
+    print(f"vmafx score / bare executable: {medians['vmafx score'] / medians['bare executable']:.2f}")
+    print(f"node to RegisterNode / import grpc.aio: {medians[REMEMBERED] / medians['import grpc.aio']:.2f}")
+    return missed
+
+
+def verdict(name: str, value: float, limit: float, unit: str) -> int:
+    """Print a figure beside its aim; returns 1 when it is missed, else 0."""
+    missed = value > limit
+    print(f"{name}: {value:.4g} {unit}, aim {limit:.4g} {unit}{' MISSED' if missed else ''}")
+    return missed
 
 
 if __name__ == "__main__":
