@@ -1,9 +1,10 @@
-"""The stages that the behaviour suite of a node is run on."""
+"""The stages that the behaviour suite of a node is run on, and the desks that the suite of the stores is."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.contract import store_harness
 from tests.contract.node_harness import MAKERS
 
 
@@ -17,3 +18,12 @@ def stage(request, clock):
 def wire_stage(clock):
     """The same for behaviour that there is over a connection only (`Trait.WIRE`)."""
     return lambda **arguments: MAKERS["grpc"](clock, **arguments)
+
+
+@pytest.fixture(params=store_harness.MAKERS.values(), ids=store_harness.MAKERS)
+async def desk(request):
+    """A desk at an empty store, once for each kind; afterwards what is stored must be possible."""
+    async with request.param(store_harness.POLICY) as stores:
+        desk = store_harness.Desk(stores)
+        yield desk
+        await desk.check()

@@ -160,13 +160,15 @@ class JobStore(Protocol):
         """Store a job that was just submitted.
 
         Under an idempotency key that the tenant used before, the job stored then is the answer, whatever has
-        become of it; `pending_max` does not matter then. So a submission with a key may be repeated.
+        become of it; `pending_max` does not matter then. So a submission with a key may be repeated. The same
+        job once more, by its id, is answered likewise.
 
         Args:
             job: The job, as `Job.submitted` made it.
             pending_max: How many pending jobs the tenant may have, this one included; None for any number.
 
         Raises:
+            ValueError: The id is another job's.
             SubmissionConflictError: The key was used for something else.
             QueueFullError: The tenant has as many pending jobs as it may.
         """

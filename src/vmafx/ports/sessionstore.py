@@ -22,8 +22,8 @@ class SessionStore(Protocol):
     async def register(self, session: NodeSession, *, token_sha256: bytes) -> NodeSession:
         """Store a new session; older ones of the same name are left alone.
 
-        Only the digest of its secret is kept. A call that is repeated stores a second session, which nobody
-        uses and which runs out.
+        Only the digest of its secret is kept. The same session once more, by its id and digest, is answered
+        as stored. A node that registers again gets a second session, and the first runs out.
 
         Args:
             session: The session, under an id that no other has, registered at the instant of the call.
@@ -34,7 +34,7 @@ class SessionStore(Protocol):
             same tenant and node name, by `registration_instant`.
 
         Raises:
-            ValueError: The digest has another length.
+            ValueError: The digest has another length, or the id is another session's.
         """
         ...
 

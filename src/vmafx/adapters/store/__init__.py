@@ -1,0 +1,1 @@
+"""Where jobs, attempts and sessions are kept."""
