@@ -316,3 +316,9 @@ def test_a_node_works_without_streams(program, fake, controller, nodes, closed):
     assert controller.do("wait", job=controller.submit(program.folder))["status"] == "completed"
     assert node.stop() == 0
     assert node.text() == ""
+
+
+def test_the_first_line_names_the_signals_that_cannot_stop_this_node(program):
+    deaf = run(program, command=("sh", "-c", f"trap '' INT HUP; exec {NODE}"))
+    assert json.loads(deaf.stderr.splitlines()[0])["ignored_signals"] == "SIGHUP SIGINT"
+    assert "ignored_signals" not in json.loads(run(program).stderr.splitlines()[0])

@@ -159,7 +159,9 @@ async def test_the_session_is_given_up_a_minute_after_the_last_accepted_heartbea
         it.fake.wire.cue(Call.HEARTBEAT, *[Fail(code=StatusCode.INTERNAL)] * 20)
         await until(lambda: len(it.registers()) == 2, clock)
         assert it.registers()[1].at_s == pytest.approx(10 + 60)
-    assert len(it.told(events.HEARTBEAT_FAILED)) == 5
+    failed = it.told(events.HEARTBEAT_FAILED)
+    assert len(failed) == 5
+    assert all(str(event.fields["error"]).startswith("INTERNAL: ") for event in failed)
     (lost,) = it.told(events.SESSION_UNKNOWN)
     assert "loss window" in lost.fields["error"]
 

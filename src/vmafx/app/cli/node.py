@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from vmafx.app.cli.arguments import NodeArguments
 from vmafx.app.cli.exits import FAILED, USAGE
+from vmafx.app.cli.kept_signals import ENDING, heard_signals
 from vmafx.app.cli.node_events import (
     NODE_DIED,
     NODE_REFUSED,
@@ -108,7 +109,9 @@ def _run(
         for line in lines:
             telemetry.event(Level.WARN, SETTING_QUESTIONABLE, {"error": line})
 
-    telemetry.event(Level.INFO, NODE_STARTING, {"version": __version__})
+    ignored = [number.name for number in ENDING if number not in heard_signals()]
+    told = {"ignored_signals": " ".join(ignored)} if ignored else {}
+    telemetry.event(Level.INFO, NODE_STARTING, {"version": __version__, **told})
     warn(environment_warnings(environment))  # what was misspelt explains many a refusal
     settings = read_node_settings(environment)
     warn(start_warnings(settings, environment))

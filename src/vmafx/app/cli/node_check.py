@@ -50,7 +50,7 @@ def check_node(environment: Mapping[str, str], *, tls13_only: bool) -> int:
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     shown = rows(settings, environment, processors=available_processors())
     table = [(row.name, f"{row.value}  ({row.origin})") for row in shown]
-    write_out(labelled([*table, ("scorer", found.scorer)], width))
+    write_out(labelled([*table, ("scorer", found.scorer), ("would start", "yes")], width))
     return OK
 
 

@@ -276,7 +276,8 @@ def _controller(
 ) -> AbstractAsyncContextManager[Controller]:
     if asked.address is None:
         raise ConfigurationError(
-            "VMAFX_CONTROLLER_ADDR", "is unset, and without a controller this version has nothing to do"
+            "VMAFX_CONTROLLER_ADDR",
+            "is unset, and without a controller this version has nothing to do: set it to host:port",
         )
     tls = None
     if asked.tls:

@@ -212,7 +212,7 @@ class Keeper:
 
     def _tell_missed_heartbeat(self, missed: HeartbeatMissed) -> None:
         failing_for = seconds(missed.failing_for_s)
-        told: Fields = {"failing_for": failing_for, "error": missed.error}
+        told: Fields = {"failing_for": failing_for, "error": f"{missed.code.value}: {missed.error}"}
         self._log.tell(Level.WARN, events.HEARTBEAT_FAILED, told, node_id=missed.session.node_id)
 
     def _end_calls(self) -> None:
