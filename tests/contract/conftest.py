@@ -8,14 +8,16 @@ from tests.contract import store_harness
 from tests.contract.node_harness import MAKERS
 
 
+# Both stages ask for `no_cover`: the unit tests of the node count its lines, and to count them here again, a
+# thousand tests long, takes as much time as the tests.
 @pytest.fixture(params=MAKERS.values(), ids=MAKERS)
-def stage(request, clock):
+def stage(request, clock, no_cover):
     """Makes the stage of a test, once for each kind of controller: `async with stage(...) as it`."""
     return lambda **arguments: request.param(clock, **arguments)
 
 
 @pytest.fixture
-def wire_stage(clock):
+def wire_stage(clock, no_cover):
     """The same for behaviour that there is over a connection only (`Trait.WIRE`)."""
     return lambda **arguments: MAKERS["grpc"](clock, **arguments)
 

@@ -286,6 +286,7 @@ def by_job(change: Change) -> JobId:
     return change.job.id
 
 
+@pytest.mark.no_cover  # the lines are counted by the other tests of the stores, twice as fast
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
 def test_random_histories_are_the_same_on_every_store(maker: Maker) -> None:
     class Machine(StoreMachine):

@@ -121,7 +121,7 @@ def test_a_token_file_is_read_again_for_every_call(program, fake, controllers, n
     assert controller.do("wait", job=controller.submit(program.folder))["status"] == "completed"
     token.write_text(" \n", encoding="utf-8")
     failed = node.wait_told("heartbeat failed")
-    assert failed[0]["error"] == f"controller token file {token} is empty"
+    assert failed[0]["error"] == f"UNAUTHENTICATED: controller token file {token} is empty"
     assert node.stop() == 0
     assert "secret" not in node.text()
     warned = [record for record in node.records() if "plaintext" in record["msg"]]

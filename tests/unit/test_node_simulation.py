@@ -192,6 +192,7 @@ def live_through(seed: int, mode: ControllerMode) -> None:
             assert worn_out or "a frame is torn" in (job.error or "")
 
 
+@pytest.mark.no_cover  # the lines are counted by the tests of the parts, four times as fast
 @pytest.mark.parametrize("mode", ControllerMode, ids=lambda mode: mode.value)
 def test_a_day_with_five_hundred_jobs(mode):
     live_through(2024, mode)
