@@ -1,6 +1,7 @@
 """A controller behind real gRPC: in this process (`serve`), or as a program on its own.
 
     python -m tests.controller_server [--roots DIR]... [--original] [--pull-wait SECONDS]
+                                      [--port PORT] [--token TOKEN]
 
 The program serves a FakeController on the machine's time. Its first line on stdout is its address. It then
 takes one JSON object per line on stdin and answers each with one on stdout, `{"ok": true, ...}` or
@@ -164,9 +165,10 @@ class Program:
 
     async def do(self, command: dict[str, Any]) -> dict[str, Any]:
         words = dict(command)
-        method = getattr(self, f"do_{words.pop('do')}", None)
-        if method is None:
-            raise ValueError("no such command")
+        name = words.pop("do", None)
+        if name not in COMMANDS:
+            raise ValueError(f"no such command: {name!r}; there are {', '.join(COMMANDS)}")
+        method = getattr(self, f"do_{name}")
         return await method(**words) or {}
 
     async def do_submit(self, reference, distorted, roots=None, backend=None, model=None, id=None):  # noqa: A002 -- the word of the commands
@@ -244,6 +246,9 @@ class Program:
                 await asyncio.sleep(STEP_S)
 
 
+COMMANDS = sorted(["stop", *(name.removeprefix("do_") for name in vars(Program) if name.startswith("do_"))])
+
+
 async def run(arguments: argparse.Namespace) -> None:
     mode = ControllerMode.ORIGINAL if arguments.original else ControllerMode.CURRENT
     clock = SystemClock()
@@ -258,7 +263,7 @@ async def run(arguments: argparse.Namespace) -> None:
         while line := await asyncio.to_thread(sys.stdin.readline):
             try:
                 command = json.loads(line)
-                if command["do"] == "stop":
+                if command.get("do") == "stop":
                     say(json.dumps({"ok": True}))
                     return
                 answer = {"ok": True, **await program.do(command)}
@@ -272,12 +277,33 @@ def say(line: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.controller_server")
-    parser.add_argument("--roots", action="append", metavar="DIR")
-    parser.add_argument("--original", action="store_true")
-    parser.add_argument("--pull-wait", type=float, default=PULL_WAIT_S, metavar="SECONDS")
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--token")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.controller_server",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--roots",
+        action="append",
+        metavar="DIR",
+        help="prefix that the clips of jobs must lie under; may be given again (default: /)",
+    )
+    parser.add_argument(
+        "--original",
+        action="store_true",
+        help="be like the original controller: pulls answer at once, attempts have no numbers",
+    )
+    parser.add_argument(
+        "--pull-wait",
+        type=float,
+        default=PULL_WAIT_S,
+        metavar="SECONDS",
+        help="how long a pull that finds nothing waits for a job (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--port", type=int, default=0, help="port on 127.0.0.1 to listen at (default: a free one)"
+    )
+    parser.add_argument("--token", help="token that every call must bear (default: none is asked for)")
     asyncio.run(run(parser.parse_args()))
 
 

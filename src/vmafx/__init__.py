@@ -87,6 +87,8 @@ if TYPE_CHECKING:
     from vmafx.domain.nodesession import InstanceId as InstanceId
     from vmafx.domain.report import Partial as Partial
     from vmafx.domain.report import Report as Report
+    from vmafx.domain.retry import Call as Call
+    from vmafx.domain.retry import StatusCode as StatusCode
     from vmafx.domain.roots import ResolvedSource as ResolvedSource
     from vmafx.domain.roots import ScoringRoots as ScoringRoots
     from vmafx.domain.scoring import Backend as Backend
@@ -121,6 +123,7 @@ __all__ = [
     "Backend",
     "BackendMismatchError",
     "BackoffPolicy",
+    "Call",
     "Capability",
     "Clip",
     "ClipDescriptor",
@@ -204,6 +207,7 @@ __all__ = [
     "SourceSyntaxError",
     "SourcesByKind",
     "SpoolError",
+    "StatusCode",
     "StoreError",
     "StoreUnavailableError",
     "SubmissionConflictError",
@@ -326,6 +330,10 @@ _HOMES = {
     "vmafx.domain.report": (
         "Partial",
         "Report",
+    ),
+    "vmafx.domain.retry": (
+        "Call",
+        "StatusCode",
     ),
     "vmafx.domain.roots": (
         "ResolvedSource",

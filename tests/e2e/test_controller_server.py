@@ -117,7 +117,11 @@ def test_cancels_and_faults_come_on_command(server: Server) -> None:
 
 
 def test_a_command_that_is_none_is_answered_and_the_next_one_served(server: Server) -> None:
-    assert server.do("dance") == {"ok": False, "error": "ValueError: no such command"}
+    refused = server.do("dance")
+    assert not refused["ok"]
+    told, _, listed = refused["error"].partition("; there are ")
+    assert told == "ValueError: no such command: 'dance'"
+    assert {"submit", "wait_status", "end_sessions", "stop"} <= set(listed.split(", "))
     assert server.do("job", job="nobody")["ok"] is False
     assert server.do("violations")["ok"] is True
 

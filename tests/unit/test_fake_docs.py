@@ -11,6 +11,8 @@ from typing import Final
 
 import pytest
 
+import vmafx
+
 PAGE: Final = Path(__file__).parents[2] / "docs" / "fakes.md"
 BLOCK: Final = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_NAME: Final = re.compile(r"# (?P<name>\w+\.\w+)\n")
@@ -37,6 +39,16 @@ def examples() -> list[Example]:
 def test_the_page_has_examples_of_both_kinds() -> None:
     assert len([example for example in examples() if example.file_name is None]) >= 7
     assert {"conftest.py", "pyproject.toml", "test_limits.py"} <= {e.file_name for e in examples()}
+
+
+def test_every_public_fake_is_on_the_page_and_in_an_example() -> None:
+    fakes = [name for name in vmafx.__all__ if name.startswith(("Fake", "Virtual", "Recording"))]
+    assert "FakeController" in fakes
+    shown = "".join(example.text for example in examples())
+    listed = PAGE.read_text(encoding="utf-8").partition("\n## ")[0]
+    tabled = {"FakeController", "FakeScorer", "FakeSources", "RecordingTelemetry", "VirtualClock"}
+    assert [name for name in fakes if name not in shown] == []
+    assert [name for name in tabled if f"| `{name}`" not in listed] == []
 
 
 @pytest.mark.parametrize(
