@@ -15,7 +15,6 @@ from dependency_injector import containers, providers
 
 from vmafx.adapters.auth.bearer import InlineToken, NoToken, TokenFile
 from vmafx.adapters.clock.system import SystemClock
-from vmafx.adapters.grpc.channel import ChannelLimits
 from vmafx.adapters.grpc.client import open_controller
 from vmafx.adapters.grpc.credentials import TlsOptions, trusted_roots
 from vmafx.adapters.processes.waiting import in_thread
@@ -289,5 +288,4 @@ def _controller(
         tokens=container.tokens(),
         clock=container.clock(),
         telemetry=container.telemetry(),
-        limits=ChannelLimits(),
     )
