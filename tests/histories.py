@@ -21,6 +21,7 @@ from vmafx.domain.job_events import (
     ReportJudged,
     ReportReceived,
     SessionLost,
+    WaitJudged,
 )
 from vmafx.domain.lease import LeasePolicy, Sight
 from vmafx.domain.lifecycle import step
@@ -190,3 +191,6 @@ class Life:
 
     def extend(self, at_s: float) -> Life:
         return self.play(LeaseExtended(at=after(at_s)))
+
+    def judge_wait(self, at_s: float) -> Life:
+        return self.play(WaitJudged(at=after(at_s)))

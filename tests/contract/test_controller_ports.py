@@ -12,9 +12,9 @@ import pytest
 from vmafx.adapters.fakes.controller import FakeController
 from vmafx.domain.job import SessionId
 from vmafx.domain.session_state import Session
-from vmafx.ports import controller, feedback, jobs, spool, telemetry, tokens
+from vmafx.ports import controller, feedback, jobs, listener, metrics, spool, telemetry, tokens
 
-MODULES = [controller, feedback, jobs, spool, telemetry, tokens]
+MODULES = [controller, feedback, jobs, listener, metrics, spool, telemetry, tokens]
 PROTOCOLS = [
     value
     for module in MODULES
@@ -35,8 +35,12 @@ def _methods(protocol: type) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 def test_every_port_is_there() -> None:
     assert sorted(protocol.__name__ for protocol in PROTOCOLS) == [
         "Controller",
+        "Desk",
+        "Exposition",
         "Feedback",
         "Jobs",
+        "Listener",
+        "Nodes",
         "Spool",
         "Telemetry",
         "TokenSource",
@@ -75,10 +79,9 @@ def test_port_names_all_that_it_defines(module: ModuleType) -> None:
 
 
 def test_fake_controller_meets_the_port_call_by_call() -> None:
-    for method in _methods(controller.Controller):
+    for method in (*_methods(controller.Controller), *_methods(controller.Desk)):
         port, fake = (
-            inspect.signature(getattr(owner, method.name))
-            for owner in (controller.Controller, FakeController)
+            inspect.signature(getattr(owner, method.name)) for owner in (controller.Desk, FakeController)
         )
         assert port == fake, method.name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from ipaddress import IPv6Address
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vmafx.adapters.grpc.channel import target_of
-from vmafx.domain.address import HostPort, is_host
+from vmafx.domain.address import HostPort, is_host, unbindable
 from vmafx.domain.errors import ConfigurationError
 
 SETTING = "VMAFX_SOME_ADDR"
@@ -171,3 +172,25 @@ def test_a_host_with_a_port_is_an_address_of_that_host(text: str) -> None:
 @pytest.mark.parametrize("text", ["unix:9090", "xds:9090", "dns:9090", "[::1]:9090", "10.0.0.7:9090"])
 def test_grpc_is_told_that_a_host_is_a_host(text: str) -> None:
     assert target_of(HostPort.parse(SETTING, text)) == f"dns:///{text}"
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.EADDRINUSE, "is in use"),
+        (errno.EADDRNOTAVAIL, "is no address of this machine"),
+        (errno.EACCES, "lacks"),
+        (errno.EPERM, "lacks"),
+        (errno.EAFNOSUPPORT, "switched off"),
+        (errno.EMFILE, "this process has as many open files"),
+        (errno.ENFILE, "this machine has as many open files"),
+        (errno.EIO, "cannot be listened on (EIO)"),
+        (99_999, "cannot be listened on (99999)"),
+        (None, "leads to no address"),
+    ],
+)
+def test_an_address_that_cannot_be_bound_is_told_in_plain_words(number: int | None, words: str) -> None:
+    error = unbindable(SETTING, HostPort(host="::1", port=9090), number)
+    assert (error.setting, error.value) == (SETTING, "[::1]:9090")
+    assert words in error.problem
+    assert str(error) == f'{SETTING}="[::1]:9090" {error.problem}'

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from vmafx.domain.lease import LeasePolicy, loss_backoff_s
+from tests.histories import START, after
+from vmafx.domain.lease import LeasePolicy, loss_backoff_s, warranted_wait
 
 seconds = st.floats(min_value=1e-3, max_value=1e6, allow_nan=False)
 
@@ -68,3 +69,25 @@ def test_the_defaults_are_those_of_the_documentation():
     policy = LeasePolicy()
     assert (policy.lease_ttl_s, policy.session_ttl_s) == (60, 60)
     assert (policy.backoff_base_s, policy.backoff_max_s) == (5, 300)
+
+
+@given(
+    ahead_s=st.floats(-1e6, 1e6),
+    lost=st.integers(0, 10),
+    base_s=st.floats(1e-3, 1e3),
+    cap_s=st.floats(1e-3, 1e3),
+)
+def test_a_wait_is_never_longer_than_a_loss_warrants_and_never_grows(ahead_s, lost, base_s, cap_s):
+    policy = LeasePolicy(backoff_base_s=base_s, backoff_max_s=cap_s)
+    stored = after(ahead_s)
+    until = warranted_wait(stored, at=START, lost_attempts=lost, policy=policy)
+    assert until <= stored
+    assert until <= after(cap_s)
+    assert until == stored or until >= START
+    assert warranted_wait(until, at=START, lost_attempts=lost, policy=policy) == until
+
+
+@given(lost=st.integers(1, 10))
+def test_a_wait_that_was_just_begun_is_warranted(lost):
+    stored = after(loss_backoff_s(lost, LeasePolicy()))
+    assert warranted_wait(stored, at=START, lost_attempts=lost, policy=LeasePolicy()) == stored

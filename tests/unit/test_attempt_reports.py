@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.histories import ACME, RIVAL, TICK_S, Life, a_job, a_session, after
 from vmafx.domain.attempt import AttemptOutcome, JobHistory
+from vmafx.domain.error_text import ERROR_BYTES_MAX
 from vmafx.domain.errors import NotFiniteError
 from vmafx.domain.job import JobResult, JobStatus, RequeueReason
 from vmafx.domain.job_events import Finished, LossCounted, ReportJudged, Requeued
@@ -21,6 +22,22 @@ B1 = a_session("b1", node="node-b", at_s=0)
 FOREIGN = a_session("f1", node="node-a", at_s=0, tenant=RIVAL)
 
 RECORDED = (ReportVerdict.RECORD_SUCCESS, JobStatus.COMPLETED)
+
+
+def test_of_a_failure_its_words_are_kept_printable_and_cut():
+    report = Report(content=Failure(error="a\x1b[31m\n" + "ö" * 9000, retry=Retry.ELSEWHERE), attempt=3)
+    stored = report.storable()
+    assert isinstance(stored.content, Failure)
+    assert stored.content.error.startswith(r"a\x1b[31m\n")
+    assert ERROR_BYTES_MAX - 4 <= len(stored.content.error.encode()) <= ERROR_BYTES_MAX
+    assert (stored.content.retry, stored.attempt) == (Retry.ELSEWHERE, 3)
+    assert stored.storable() == stored
+
+
+@pytest.mark.parametrize("content", [JobResult(score=1.0), Partial(scores=(1.0,))])
+def test_other_reports_are_kept_as_they_are(content: ReportContent):
+    report = Report(content=content)
+    assert report.storable() is report
 
 
 def lost_and_pending() -> Life:

@@ -273,6 +273,31 @@ def test_an_absence_changes_no_job_that_does_not_run():
 # ---------------------------------------------------------------- clocks that step back
 
 
+def test_a_job_that_was_never_lost_waits_for_no_clock_that_went_back():
+    life = Life(a_job(at_s=3600)).judge_wait(0)
+    assert (life.job.available_at, life.job.status) == (after(0), JobStatus.PENDING)
+    assert (life.job.created_at, life.job.updated_at) == (after(3600), after(3600))
+    assert life.effects == ()
+    assert life.claim(A1, 0).job.status is JobStatus.RUNNING
+
+
+def test_a_lost_job_waits_no_longer_than_after_its_loss_when_the_clock_went_back():
+    life = Life().claim(A1, 3600).expire(3661)
+    assert life.job.available_at == after(3666)
+    assert life.judge_wait(0).job.available_at == after(5)
+
+
+def test_a_wait_that_a_loss_can_explain_is_left_alone():
+    assert Life(a_job(at_s=300)).judge_wait(0).unchanged
+    assert Life(a_job(at_s=300 + TICK_S)).judge_wait(0).job.available_at == after(0)
+    assert Life().claim(A1, 0).expire(61).judge_wait(61).unchanged
+
+
+def test_only_jobs_that_wait_have_their_wait_judged():
+    assert Life(a_job(at_s=3600)).cancel(3600).judge_wait(0).unchanged
+    assert Life().claim(A1, 3600).judge_wait(0).unchanged
+
+
 def test_no_instant_of_a_job_goes_back_with_the_clock():
     life = Life(a_job(at_s=10)).claim(A1, 20).succeed(A1, 15)
     assert life.job.updated_at == life.job.finished_at == after(20)
@@ -339,7 +364,7 @@ def test_a_move_that_the_table_does_not_have_is_an_error(monkeypatch: pytest.Mon
 
 def test_every_event_of_a_life_is_in_the_table_or_changes_no_status():
     in_table = {event for events in MOVES.values() for event in events}
-    assert {e.__name__ for e in set(get_args(JobEvent)) - in_table} == {"LeaseExtended"}
+    assert {e.__name__ for e in set(get_args(JobEvent)) - in_table} == {"LeaseExtended", "WaitJudged"}
 
 
 # ---------------------------------------------------------------- what cannot be true

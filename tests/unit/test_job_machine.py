@@ -38,6 +38,7 @@ from vmafx.domain.job_events import (
     Requeued,
     SessionLost,
     TakenOver,
+    WaitJudged,
 )
 from vmafx.domain.lease import LeasePolicy, Sight
 from vmafx.domain.lifecycle import step
@@ -226,6 +227,7 @@ class JobMachine(RuleBasedStateMachine):
     def the_controller_was_away(self) -> None:
         self.sessions = [s.extended(self.now, ttl_s=POLICY.session_ttl_s) for s in self.sessions]
         self._play(LeaseExtended(at=self.now))
+        self._play(WaitJudged(at=self.now))
 
     @precondition(lambda self: self.history.job.attempt >= 3)  # the same
     @rule()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final
 
 from vmafx.domain.errors import ConfigurationError
 
-__all__ = ["PORT_MAX", "HostPort", "is_host"]
+__all__ = ["ABSENT", "PORT_MAX", "HostPort", "is_host", "unbindable"]
 
 PORT_MAX: Final = 65_535
+ABSENT: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
+"""What a system says of an address that it does not have: harmless while it has another of the same name."""
 _HOST_BYTES_MAX: Final = 253
 _LABEL: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)", re.ASCII)
 _NUMBERS: Final = re.compile(r"[0-9.]+", re.ASCII)
@@ -63,12 +67,40 @@ def is_host(text: str) -> bool:
     return address.host == text
 
 
+def unbindable(setting: str, address: HostPort, number: int | None) -> ConfigurationError:
+    """Return the error for an address that nothing can listen on.
+
+    Args:
+        setting: Where the address comes from.
+        address: The address that was tried.
+        number: The `errno` of the failure; None when the host is a name that leads to no address.
+    """
+    if number is None:
+        problem = "names a host that leads to no address; leave the host out to listen on every address"
+    else:
+        problem = _UNBINDABLE.get(number) or f"cannot be listened on ({errno.errorcode.get(number, number)})"
+    return ConfigurationError(setting, problem, value=str(address))
+
+
+_UNBINDABLE: Final[Mapping[int, str]] = {
+    errno.EADDRINUSE: "is in use: another program listens there; stop it, or choose another port",
+    errno.EADDRNOTAVAIL: "is no address of this machine; leave the host out to listen on every address",
+    errno.EACCES: "needs a right that this process lacks; ports below 1024 often do",
+    errno.EPERM: "needs a right that this process lacks; ports below 1024 often do",
+    errno.EAFNOSUPPORT: "is of a kind that this machine has switched off (IPv4 or IPv6)",
+    errno.EMFILE: "cannot be listened on: this process has as many open files as it may",
+    errno.ENFILE: "cannot be listened on: this machine has as many open files as it may",
+}
+
+
 class _RefusedError(Exception):
     """Text is no address; says why, without the text."""
 
 
 def _read(text: str, *, listen: bool) -> HostPort:
     _refuse_other_forms(text)
+    if listen and _PORT.fullmatch(text):
+        raise _RefusedError(f"has no host; write :{text} to listen on every address")
     host, port = _split(text)
     if not _PORT.fullmatch(port) or not (0 if listen else 1) <= int(port) <= PORT_MAX:
         raise _RefusedError(f"has a port that is no number from {0 if listen else 1} to {PORT_MAX}")

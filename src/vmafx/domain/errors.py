@@ -17,6 +17,7 @@ VmafxError
 ├── ControllerError             a call to the controller: status code, retryable or not
 ├── SpoolError                  a result that cannot be kept for later, or not be read again
 ├── TokenError                  a bearer token that cannot be had, or proves nothing
+├── RoleRequiredError           a call that its caller may not make: names the roles that may
 └── StoreError                  a call to a store of jobs or sessions that has no answer
     ├── StoreUnavailableError   the store failed: the same call may succeed later
     ├── JobNotFoundError        a job that does not exist: names it
@@ -45,6 +46,7 @@ __all__ = [
     "OutsideRootsError",
     "QueueFullError",
     "ReportError",
+    "RoleRequiredError",
     "ScoreTimeoutError",
     "ScorerError",
     "ScorerUnavailableError",
@@ -272,6 +274,18 @@ class TokenError(VmafxError):
         self.code = code
 
 
+class RoleRequiredError(VmafxError):
+    """A caller may not make a call: it holds none of the roles that may, or nobody may.
+
+    Attributes:
+        roles: The words of the roles that may, in the order of the table; none when nobody may.
+    """
+
+    def __init__(self, roles: Sequence[str]) -> None:
+        super().__init__(f"role required: {' | '.join(roles)}" if roles else "no role may make this call")
+        self.roles: tuple[str, ...] = tuple(roles)
+
+
 class StoreError(VmafxError):
     """A call to a store of jobs or sessions has no answer; unless a class says otherwise nothing changed."""
 
@@ -279,8 +293,20 @@ class StoreError(VmafxError):
 class StoreUnavailableError(StoreError):
     """The store could not be reached, or could not read or write; the same call may succeed later.
 
-    Whether it took effect is unknown; making it again is safe.
+    Whether it took effect is unknown; making it again is safe. The message is for the log of whoever runs
+    the store: it may name files and machines.
+
+    Args:
+        message: What went wrong.
+        told: What callers may be told of it.
+
+    Attributes:
+        told: What callers may be told of it.
     """
+
+    def __init__(self, message: str, *, told: str = "the store cannot be used") -> None:
+        super().__init__(message)
+        self.told = told
 
 
 class JobNotFoundError(StoreError):

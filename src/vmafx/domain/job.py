@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Final, NewType
 
 from vmafx.domain.scoring import Backend, finite
+from vmafx.domain.text import has_control
 
 __all__ = [
     "HEARTBEAT_JOBS_MAX",
@@ -27,6 +28,7 @@ __all__ = [
     "TenantId",
     "claimable",
     "next_claimable",
+    "node_name_problem",
     "same_submission",
 ]
 
@@ -47,6 +49,16 @@ HEARTBEAT_JOBS_MAX: Final = 64
 """How many jobs a heartbeat may list, and so how many a node may run at once."""
 LOST_ATTEMPTS_MAX: Final = 3
 """How many attempts of a job may be lost; the last of them fails it."""
+
+
+def node_name_problem(name: str) -> str | None:
+    """Return why nothing can be registered under a name, in words for its node; None when it can be."""
+    if not name:
+        return "node name is required"
+    length = len(name.encode(errors="surrogatepass"))
+    if length > NODE_NAME_BYTES_MAX:
+        return f"node name has {length} bytes, at most {NODE_NAME_BYTES_MAX} are accepted"
+    return "node name holds a control character" if has_control(name) else None
 
 
 class JobStatus(Enum):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from vmafx.domain.job import JobStatus, RequeueReason, SessionId
+from vmafx.domain.job import JobStatus, NodeName, RequeueReason, SessionId
 from vmafx.domain.lease import Sight
 from vmafx.domain.nodesession import NodeSession
 from vmafx.domain.report import Report, ReportVerdict
@@ -33,6 +33,7 @@ __all__ = [
     "Requeued",
     "SessionLost",
     "TakenOver",
+    "WaitJudged",
 ]
 
 # ---------------------------------------------------------------- events
@@ -171,6 +172,17 @@ class LeaseExtended:
     at: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitJudged:
+    """The controller was away, and its clock may have gone back: no job waits longer than its losses warrant.
+
+    Attributes:
+        at: When it was back.
+    """
+
+    at: datetime
+
+
 JobEvent: TypeAlias = (
     Claimed
     | HeartbeatSeen
@@ -181,6 +193,7 @@ JobEvent: TypeAlias = (
     | Released
     | AssignmentUndone
     | LeaseExtended
+    | WaitJudged
 )
 
 # ---------------------------------------------------------------- moves
@@ -269,10 +282,14 @@ class Requeued:
     Attributes:
         reason: Why.
         available_at: From when on it may be claimed.
+        node: Who had it; for people, as the session is.
+        session: Under which session.
     """
 
     reason: RequeueReason
     available_at: datetime
+    node: NodeName | None = field(default=None, compare=False)
+    session: SessionId | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,9 +298,11 @@ class Finished:
 
     Attributes:
         status: How.
+        session: Under which session it ran or was reported; None when it ran under none. For people.
     """
 
     status: JobStatus
+    session: SessionId | None = field(default=None, compare=False)
 
 
 JobEffect: TypeAlias = Assigned | LeaseRenewed | TakenOver | ReportJudged | LossCounted | Requeued | Finished

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final
 
@@ -23,6 +23,7 @@ __all__ = [
     "Sight",
     "judge_heartbeat",
     "loss_backoff_s",
+    "warranted_wait",
 ]
 
 PULL_DEADLINE_DEFAULT_S: Final = 60.0
@@ -78,6 +79,26 @@ def loss_backoff_s(lost_attempts: int, policy: LeasePolicy) -> float:
         raise ValueError(f"lost_attempts={lost_attempts} must be at least 1")
     doublings = min(lost_attempts - 1, _DOUBLINGS_MAX)
     return min(policy.backoff_base_s * 2.0**doublings, policy.backoff_max_s)
+
+
+def warranted_wait(
+    available_at: datetime, *, at: datetime, lost_attempts: int, policy: LeasePolicy
+) -> datetime:
+    """Return from when on a waiting job may be claimed, as far as its losses warrant it.
+
+    A wait longer than any that follows a loss comes from a clock that went back: the job then waits as long
+    as after its latest loss, and not at all when it had none.
+
+    Args:
+        available_at: From when on it may be claimed, as is stored.
+        at: The instant to judge by.
+        lost_attempts: How many of its attempts are lost.
+        policy: The waits after losses.
+    """
+    if available_at <= at + timedelta(seconds=policy.backoff_max_s):
+        return available_at
+    wait_s = loss_backoff_s(lost_attempts, policy) if lost_attempts else 0.0
+    return at + timedelta(seconds=wait_s)
 
 
 class Sight(Enum):

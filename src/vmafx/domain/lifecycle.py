@@ -21,11 +21,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
 from vmafx.domain.attempt import Attempt, AttemptOutcome, JobHistory
 from vmafx.domain.errors import IllegalTransitionError
-from vmafx.domain.job import Job, JobResult, JobStatus, RequeueReason, claimable
+from vmafx.domain.job import Job, JobResult, JobStatus, NodeName, RequeueReason, SessionId, claimable
 from vmafx.domain.job_events import (
     MOVES,
     Assigned,
@@ -46,6 +46,7 @@ from vmafx.domain.job_events import (
     Requeued,
     SessionLost,
     TakenOver,
+    WaitJudged,
 )
 from vmafx.domain.lease import (
     NEVER_STARTED_FREE,
@@ -54,6 +55,7 @@ from vmafx.domain.lease import (
     LeasePolicy,
     judge_heartbeat,
     loss_backoff_s,
+    warranted_wait,
 )
 from vmafx.domain.report import ReportVerdict, credited_attempt, judge_report
 from vmafx.domain.scoring import Failure, Retry
@@ -98,8 +100,8 @@ def step(history: JobHistory, event: JobEvent, policy: LeasePolicy) -> Step:
             return _cancel(history, event)
         case LeaseExpired() | SessionLost() | Released() | AssignmentUndone():
             return _let_go(history, event, policy)
-        case LeaseExtended():
-            return _extend(history, event, policy)
+        case LeaseExtended() | WaitJudged():
+            return _come_back(history, event, policy)
 
 
 # ---------------------------------------------------------------- one event each
@@ -121,7 +123,7 @@ def _claim(history: JobHistory, event: Claimed, policy: LeasePolicy) -> Step:
         pull_deadline_at=event.pull_deadline_at or at + timedelta(seconds=PULL_DEADLINE_DEFAULT_S),
         lease_expires_at=at + timedelta(seconds=policy.lease_ttl_s),
     )
-    job = replace(_moved(job, JobStatus.RUNNING, event), attempt=attempt.number, assigned_node=session.node)
+    job = _moved(job, JobStatus.RUNNING, event, attempt=attempt.number, assigned_node=session.node)
     return Step(
         history=JobHistory(job=job, attempts=(*history.attempts, attempt)),
         effects=(Assigned(attempt=attempt.number),),
@@ -162,7 +164,7 @@ def _report(history: JobHistory, event: ReportReceived, policy: LeasePolicy) -> 
             after = _requeue(history, event, RequeueReason.RELEASED, failure.error, available_at=event.at)
         case _:
             after = Step(history=history)
-    return replace(after, effects=(ReportJudged(verdict=verdict), *after.effects))
+    return Step(history=after.history, effects=(ReportJudged(verdict=verdict), *after.effects))
 
 
 def _cancel(history: JobHistory, event: CancelAsked) -> Step:
@@ -171,7 +173,7 @@ def _cancel(history: JobHistory, event: CancelAsked) -> Step:
     job = _moved(history.job, JobStatus.CANCELLED, event)
     return Step(
         history=JobHistory(job=job, attempts=_closed(history, AttemptOutcome.CANCELLED, event.at)),
-        effects=(Finished(status=job.status),),
+        effects=(Finished(status=job.status, session=_session_of(history)),),
     )
 
 
@@ -196,9 +198,14 @@ def _let_go(
             return _requeue(history, event, RequeueReason.ASSIGN_ROLLBACK, None, available_at=event.at)
 
 
-def _extend(history: JobHistory, event: LeaseExtended, policy: LeasePolicy) -> Step:
-    current = history.current
-    return Step(history=history) if current is None else _renew(history, current, event.at, policy)
+def _come_back(history: JobHistory, event: LeaseExtended | WaitJudged, policy: LeasePolicy) -> Step:
+    job, current = history.job, history.current
+    if isinstance(event, LeaseExtended):
+        return Step(history=history) if current is None else _renew(history, current, event.at, policy)
+    until = warranted_wait(job.available_at, at=event.at, lost_attempts=job.lost_attempts, policy=policy)
+    if job.status is not JobStatus.PENDING or until == job.available_at:
+        return Step(history=history)
+    return Step(history=replace(history, job=replace(job, available_at=until)))
 
 
 # ---------------------------------------------------------------- what events have in common
@@ -225,11 +232,8 @@ def _renew(history: JobHistory, attempt: Attempt, at: datetime, policy: LeasePol
 def _take_over(history: JobHistory, attempt: Attempt, event: HeartbeatSeen, policy: LeasePolicy) -> Step:
     job, session, lost = history.job, event.session, not attempt.open
     if lost:
-        job = replace(
-            _moved(job, JobStatus.RUNNING, event),
-            lost_attempts=job.lost_attempts - 1,
-            assigned_node=attempt.node,
-        )
+        forgiven = job.lost_attempts - 1
+        job = _moved(job, JobStatus.RUNNING, event, lost_attempts=forgiven, assigned_node=attempt.node)
     taken = replace(
         attempt,
         session=session.id,
@@ -243,7 +247,8 @@ def _take_over(history: JobHistory, attempt: Attempt, event: HeartbeatSeen, poli
         error=None,
     )
     effect = TakenOver(attempt=attempt.number, lost_from=attempt.session, loss_forgiven=lost)
-    return Step(history=_with_latest(replace(history, job=job), taken), effects=(effect,))
+    attempts = (*history.attempts[:-1], taken)
+    return Step(history=JobHistory(job=job, attempts=attempts), effects=(effect,))
 
 
 def _never_started(history: JobHistory, attempt: Attempt, event: HeartbeatSeen, policy: LeasePolicy) -> Step:
@@ -262,17 +267,16 @@ def _complete(history: JobHistory, event: ReportReceived, result: JobResult) -> 
         _close(attempt, AttemptOutcome.COMPLETED, event.at) if attempt is credited else attempt
         for attempt in _closed(history, AttemptOutcome.SUPERSEDED, event.at, but=credited)
     )
-    job = replace(
-        _moved(history.job, JobStatus.COMPLETED, event), result=result, assigned_node=event.reporter.node
-    )
-    return Step(history=JobHistory(job=job, attempts=attempts), effects=(Finished(status=job.status),))
+    job = _moved(history.job, JobStatus.COMPLETED, event, result=result, assigned_node=event.reporter.node)
+    finished = Finished(status=job.status, session=event.reporter.id)
+    return Step(history=JobHistory(job=job, attempts=attempts), effects=(finished,))
 
 
 def _fail(history: JobHistory, event: JobEvent, outcome: AttemptOutcome, error: str) -> Step:
-    job = replace(_moved(history.job, JobStatus.FAILED, event), error=error)
+    job = _moved(history.job, JobStatus.FAILED, event, error=error)
     return Step(
         history=JobHistory(job=job, attempts=_closed(history, outcome, event.at, error=error)),
-        effects=(Finished(status=job.status),),
+        effects=(Finished(status=job.status, session=_session_of(history)),),
     )
 
 
@@ -287,23 +291,43 @@ def _count_loss(
     else:
         available_at = event.at + timedelta(seconds=loss_backoff_s(lost, policy))
         after = _requeue(counted, event, reason, error, available_at=available_at)
-    return replace(after, effects=(LossCounted(lost_attempts=lost), *after.effects))
+    return Step(history=after.history, effects=(LossCounted(lost_attempts=lost), *after.effects))
 
 
 def _requeue(
     history: JobHistory, event: JobEvent, reason: RequeueReason, error: str | None, *, available_at: datetime
 ) -> Step:
-    job = _moved(history.job, JobStatus.PENDING, event)
+    job = _moved(history.job, JobStatus.PENDING, event, available_at=available_at, assigned_node=None)
     return Step(
-        history=JobHistory(
-            job=replace(job, available_at=available_at, assigned_node=None),
-            attempts=_closed(history, _OUTCOMES[reason], event.at, error=error),
+        history=JobHistory(job=job, attempts=_closed(history, _OUTCOMES[reason], event.at, error=error)),
+        effects=(
+            Requeued(
+                reason=reason,
+                available_at=available_at,
+                node=history.job.assigned_node,
+                session=_session_of(history),
+            ),
         ),
-        effects=(Requeued(reason=reason, available_at=available_at),),
     )
 
 
-def _moved(job: Job, status: JobStatus, event: JobEvent) -> Job:
+def _session_of(history: JobHistory) -> SessionId | None:
+    """Return the session that has the job now; None when none has."""
+    return None if history.current is None else history.current.session
+
+
+class _Changes(TypedDict, total=False):
+    """What a move may change of a job besides its status and its times."""
+
+    attempt: int
+    lost_attempts: int
+    available_at: datetime
+    assigned_node: NodeName | None
+    result: JobResult
+    error: str
+
+
+def _moved(job: Job, status: JobStatus, event: JobEvent, **changes: Unpack[_Changes]) -> Job:
     """Return the job in its new status; the one place where a status changes.
 
     Raises:
@@ -312,9 +336,8 @@ def _moved(job: Job, status: JobStatus, event: JobEvent) -> Job:
     if type(event) not in MOVES.get((job.status, status), frozenset()):
         raise IllegalTransitionError(job.status.value, f"{type(event).__name__} to {status.value}")
     updated_at = max(job.updated_at, event.at)
-    return replace(
-        job, status=status, updated_at=updated_at, finished_at=updated_at if status.terminal else None
-    )
+    finished_at = updated_at if status.terminal else None
+    return replace(job, status=status, updated_at=updated_at, finished_at=finished_at, **changes)
 
 
 def _closed(
@@ -343,7 +366,7 @@ def _close(attempt: Attempt, outcome: AttemptOutcome, at: datetime, *, error: st
 
 
 def _with_latest(history: JobHistory, attempt: Attempt) -> JobHistory:
-    return replace(history, attempts=(*history.attempts[:-1], attempt))
+    return JobHistory(job=history.job, attempts=(*history.attempts[:-1], attempt))
 
 
 def _loss(job: Job, words: str) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 from typing import TypeAlias
 
 from vmafx.domain.attempt import Attempt, JobHistory
+from vmafx.domain.error_text import ERROR_BYTES_MAX
 from vmafx.domain.job import Job, JobResult
 from vmafx.domain.nodesession import NodeSession
 from vmafx.domain.scoring import Failure, Retry, finite
+from vmafx.domain.text import bounded, printable
 
 __all__ = ["Partial", "Report", "ReportContent", "ReportVerdict", "credited_attempt", "judge_report"]
 
@@ -47,6 +49,13 @@ class Report:
 
     content: ReportContent
     attempt: int | None = None
+
+    def storable(self) -> Report:
+        """Return the report as it may be kept: the words of a failure printable, and cut to 4 KiB."""
+        if not isinstance(self.content, Failure):
+            return self
+        error = bounded(printable(self.content.error), ERROR_BYTES_MAX)
+        return replace(self, content=replace(self.content, error=error))
 
 
 class ReportVerdict(Enum):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Protocol
 from urllib.parse import quote
 
@@ -227,6 +228,16 @@ class RootTemplates:
         _filled_all(texts, _SAMPLE)
         return cls(texts=tuple(texts))
 
+    @property
+    def sample(self) -> ScoringRoots:
+        """The roots of some tenant, to look at their kinds and places."""
+        return _filled_all(self.texts, _SAMPLE)
+
+    @staticmethod
+    def strange_words(text: str) -> tuple[str, ...]:
+        """Return what looks in a template as `{tenant}` does and is not replaced."""
+        return tuple(word for word in _WORD.findall(text) if word != _TENANT)
+
     def for_tenant(self, tenant: str) -> ScoringRoots:
         """Return the roots of one tenant.
 
@@ -237,20 +248,29 @@ class RootTemplates:
         Raises:
             OutsideRootsError: The id cannot be filled in, so that nothing lies below this tenant's roots.
         """
-        subject = f"scoring roots: tenant {quoted(tenant)}"
-        if any(_TENANT in text for text in self.texts) and not _is_one_name(tenant):
-            raise OutsideRootsError(tenant, f"{subject} cannot be part of a root")
-        try:
-            filled = _filled_all(self.texts, tenant)
-        except SourceSyntaxError as error:
-            raise OutsideRootsError(tenant, f"{subject}: {error}") from None
-        if _kinds(filled) != _kinds(_filled_all(self.texts, _SAMPLE)):
-            raise OutsideRootsError(tenant, f"{subject} cannot be part of a root")
-        return filled
+        return _roots_of(tenant, self.texts)
+
+
+_TENANTS_KEPT: Final = 256
+
+
+@lru_cache(maxsize=_TENANTS_KEPT)  # each submission and each assignment asks for them
+def _roots_of(tenant: str, texts: tuple[str, ...]) -> ScoringRoots:
+    subject = f"scoring roots: tenant {quoted(tenant)}"
+    if any(_TENANT in text for text in texts) and not _is_one_name(tenant):
+        raise OutsideRootsError(tenant, f"{subject} cannot be part of a root")
+    try:
+        filled = _filled_all(texts, tenant)
+    except SourceSyntaxError as error:
+        raise OutsideRootsError(tenant, f"{subject}: {error}") from None
+    if _kinds(filled) != _kinds(_filled_all(texts, _SAMPLE)):
+        raise OutsideRootsError(tenant, f"{subject} cannot be part of a root")
+    return filled
 
 
 _TENANT: Final = "{tenant}"
 _SAMPLE: Final = "tenant"
+_WORD: Final = re.compile(r"\{[^{}/]*\}")
 _DECODED_LATER: Final = re.compile(r"\s*(?!rclone:)(?:file:|[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
 
 

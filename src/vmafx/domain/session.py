@@ -67,7 +67,7 @@ from vmafx.domain.session_state import (
 )
 from vmafx.domain.session_step import Step, refuse
 
-__all__ = ["TABLE", "Step", "current_session", "step"]
+__all__ = ["TABLE", "Step", "current_session", "session_to_pull", "step"]
 
 
 def step(state: State, event: Event, policy: SessionPolicy) -> Step:
@@ -99,6 +99,17 @@ def step(state: State, event: Event, policy: SessionPolicy) -> Step:
 def current_session(state: State) -> Session | None:
     """Return the session that calls are to be made under; None when there is none."""
     return state.session if isinstance(state, InSession) else None
+
+
+def session_to_pull(state: State) -> Session | None:
+    """Return the session that jobs are to be pulled under; None when none is to be pulled now.
+
+    Until the controller has accepted a heartbeat of a new session, it may take the jobs that were held before
+    for lost: a pull could get one of them, and the loss would count.
+    """
+    if isinstance(state, InSession) and not state.unclaimed.isdisjoint(state.jobs):
+        return None
+    return current_session(state)
 
 
 # ---------------------------------------------------------------- no session
@@ -140,6 +151,7 @@ def _registered(state: NoSession, event: Registered, policy: SessionPolicy) -> S
         judging={},
         backoff=backoff,
         relapse_wait_s=relapse_wait_s,
+        unclaimed=frozenset(state.jobs),
     )
     told = SessionOpened(session=session, attempt=state.attempt, cause=Cause.REGISTERED)
     if state.jobs:
@@ -196,6 +208,7 @@ def _accepted(state: InSession, event: HeartbeatAccepted, policy: SessionPolicy)
         accepted_at_s=event.now_s,
         backoff=policy.register.start(),
         relapse_wait_s=0.0,
+        unclaimed=frozenset(),
     )
     return _answered(renewed, event, Verdict.SESSION_LIVES, cause, policy, *cancels)
 

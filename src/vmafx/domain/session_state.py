@@ -101,6 +101,7 @@ class InSession:
         relapse_wait_s: How long to wait before registering again if this session is lost, in seconds. Above
             0 until a heartbeat is accepted: a controller that takes registrations and refuses heartbeats is
             not hammered.
+        unclaimed: The jobs that were held when it was opened; none once a heartbeat is accepted.
     """
 
     phase: ClassVar[Phase] = Phase.SESSION
@@ -113,6 +114,7 @@ class InSession:
     judging: Mapping[JobId, int]
     backoff: Backoff
     relapse_wait_s: float
+    unclaimed: frozenset[JobId]
 
     @property
     def generation(self) -> int:

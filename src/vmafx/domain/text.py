@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
-__all__ = ["bounded", "printable", "quoted", "shown"]
+__all__ = ["bounded", "has_control", "printable", "quoted", "shown"]
 
 _UNSAFE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _CUT: Final = " … "
@@ -21,6 +21,11 @@ def printable(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(_escaped(c) if unicodedata.category(c) in _UNSAFE else c for c in text)
+
+
+def has_control(text: str) -> bool:
+    """Return whether a text holds a control character: nobody reads them, and not every store keeps them."""
+    return not text.isprintable() and any(unicodedata.category(char) == "Cc" for char in text)
 
 
 def quoted(text: str) -> str:
@@ -55,6 +60,8 @@ def bounded(text: str, bytes_max: int) -> str:
     """
     if bytes_max < 16:
         raise ValueError("bytes_max must be at least 16")
+    if text.isascii() and len(text) <= bytes_max:  # nearly always; logs ask for every word they write
+        return text
     data = _ends(text, bytes_max).encode(errors="backslashreplace")
     if len(data) <= bytes_max:
         return data.decode()

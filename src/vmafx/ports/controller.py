@@ -11,7 +11,7 @@ from vmafx.domain.nodesession import Capability, InstanceId
 from vmafx.domain.report import Report
 from vmafx.domain.session_state import Session
 
-__all__ = ["Assignment", "Controller", "HeartbeatAnswer", "NodeIdentity", "Registration"]
+__all__ = ["Assignment", "Controller", "Desk", "HeartbeatAnswer", "NodeIdentity", "Registration"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,5 +159,21 @@ class Controller(Protocol):
             ControllerError: The call failed. `PERMISSION_DENIED` says that the session is not valid, or that
                 the job is not this node's to report; an answer that says `ok=false` is
                 `FAILED_PRECONDITION`.
+        """
+        ...
+
+
+class Desk(Controller, Protocol):
+    """A controller as the one who carries its answers to nodes sees it."""
+
+    async def take_back(self, session: Session, assignment: Assignment) -> None:
+        """Undo a pull whose answer did not reach its node: the job is pending again, nothing counts as lost.
+
+        Nothing changes when the attempt is no longer the one that runs; what cannot be undone, heartbeats
+        find later.
+
+        Args:
+            session: The session that pulled.
+            assignment: What the pull returned.
         """
         ...

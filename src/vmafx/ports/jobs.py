@@ -10,7 +10,7 @@ from typing import Protocol
 from vmafx.domain.job import JobId, JobSpec, JobStatus, NodeName
 from vmafx.domain.nodesession import Capability
 
-__all__ = ["CancelAnswer", "JobView", "Jobs", "NodeView"]
+__all__ = ["CancelAnswer", "JobView", "Jobs", "NodeView", "Nodes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class Jobs(Protocol):
     def listed(
         self, statuses: frozenset[JobStatus] = frozenset(), *, timeout_s: float
     ) -> AsyncIterator[JobView]:
-        """Iterate over the jobs as they are at one moment, the oldest first, then end.
+        """Iterate over all jobs, the oldest first, then end; each is as it was at an instant meanwhile.
 
         Args:
             statuses: Only these; none means all.
@@ -149,6 +149,10 @@ class Jobs(Protocol):
                 `UNIMPLEMENTED` when the controller shows no changes.
         """
         ...
+
+
+class Nodes(Protocol):
+    """Shows the nodes of the tenant of the caller's token; calls fail as those of `Jobs` do."""
 
     async def nodes(self, *, timeout_s: float) -> tuple[NodeView, ...]:
         """Return the tenant's nodes that have a live session, the earliest registered first.

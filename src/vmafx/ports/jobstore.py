@@ -23,7 +23,7 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from vmafx.domain.attempt import Attempt, JobHistory
-from vmafx.domain.job import Job, JobCursor, JobId, JobStatus, TenantId
+from vmafx.domain.job import Job, JobCursor, JobId, JobStatus, SessionId, TenantId
 from vmafx.domain.job_events import JobEffect
 from vmafx.domain.lease import Heartbeat
 from vmafx.domain.nodesession import NodeSession, SessionKey
@@ -34,6 +34,8 @@ __all__ = [
     "PAGE_JOBS_MAX",
     "PULL_BACKENDS_MAX",
     "SWEEP_JOBS_MAX",
+    "WAITING_COUNTED_MAX",
+    "AttemptKey",
     "AttemptStore",
     "Change",
     "Claim",
@@ -41,9 +43,11 @@ __all__ = [
     "JobStore",
     "QueueCounts",
     "ReportAnswer",
+    "ResumeCursor",
     "StoreUpkeep",
     "Submission",
     "SweepAnswer",
+    "Waiting",
 ]
 
 PAGE_JOBS_MAX: Final = 10_000
@@ -51,7 +55,9 @@ PAGE_JOBS_MAX: Final = 10_000
 PULL_BACKENDS_MAX: Final = 16
 """How many backends a pull may name."""
 SWEEP_JOBS_MAX: Final = 1000
-"""How many jobs one sweep, or one purge, may write."""
+"""How many jobs one sweep, one purge, or one step of a resumption, may write."""
+WAITING_COUNTED_MAX: Final = 10_000
+"""How far jobs that wait for one backend are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +104,38 @@ class QueueCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Jobs of a tenant that wait for one backend.
+
+    Attributes:
+        tenant: The tenant.
+        backend: The backend that they ask for.
+        pending: How many of them are pending, counted up to 10,000; at least 1.
+    """
+
+    tenant: TenantId
+    backend: Backend
+    pending: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptKey:
+    """Names an assignment to a session; a later one of the same job has another.
+
+    Attributes:
+        tenant: Whose job it is.
+        job_id: The job.
+        attempt: The attempt's number.
+        session: The session that it was given to.
+    """
+
+    tenant: TenantId
+    job_id: JobId
+    attempt: int
+    session: SessionId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """A job that was assigned.
 
@@ -108,6 +146,16 @@ class Claim:
 
     job: Job
     attempt: Attempt
+
+    @property
+    def key(self) -> AttemptKey:
+        """What names the assignment."""
+        return AttemptKey(
+            tenant=self.job.tenant,
+            job_id=self.job.id,
+            attempt=self.attempt.number,
+            session=self.attempt.session,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +199,19 @@ class SweepAnswer:
     changes: tuple[Change, ...] = ()
     sessions_ended: tuple[NodeSession, ...] = ()
     more: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeCursor:
+    """How far a resumption has come: through the sessions by id, then through the leases by session and job.
+
+    Attributes:
+        session: The session of the last place; empty before the first.
+        job_id: The job of the last place; None while it goes through the sessions.
+    """
+
+    session: SessionId
+    job_id: JobId | None = None
 
 
 class JobStore(Protocol):
@@ -232,6 +293,14 @@ class JobStore(Protocol):
         """Return how much each tenant with a pending or running job has in hand, without reading a job."""
         ...
 
+    async def waiting(self) -> tuple[Waiting, ...]:
+        """Return how many pending jobs ask for which backend, by tenant and then by the backend's word.
+
+        Jobs that run anywhere are left out; those that wait out a loss are counted. What it costs does not
+        grow with the number of jobs.
+        """
+        ...
+
 
 class AttemptStore(Protocol):
     """Jobs, as nodes see them: every call but a release is made under a live session.
@@ -303,14 +372,14 @@ class AttemptStore(Protocol):
         """
         ...
 
-    async def release(self, claim: Claim, *, now: datetime) -> Change:
+    async def release(self, key: AttemptKey, *, now: datetime) -> Change:
         """Give an attempt back on behalf of its node: the job is pending at once, nothing counts as lost.
 
         Nothing changes when the attempt is no longer the running one under the same session; so it may be
         repeated.
 
         Args:
-            claim: What was assigned.
+            key: What was assigned.
             now: When.
 
         Returns:
@@ -321,11 +390,11 @@ class AttemptStore(Protocol):
         """
         ...
 
-    async def undo(self, claim: Claim, *, now: datetime) -> Change:
+    async def undo(self, key: AttemptKey, *, now: datetime) -> Change:
         """Take an assignment back that its node cannot have heard of; like `release`, under its own reason.
 
         Args:
-            claim: What was assigned.
+            key: What was assigned.
             now: When.
 
         Returns:
@@ -346,21 +415,29 @@ class StoreUpkeep(Protocol):
         A session is removed in the transaction that ends its attempts, never before. The running jobs of a
         session that is no longer live meet `SessionLost`; those whose lease alone ran out, `LeaseExpired`;
         the ones that ran out first come first, at most 1000 in one call. Running it twice, or on several
-        replicas at once, ends each attempt once.
+        replicas at once, ends each attempt once. It fails whenever no heartbeat could be stored, also when
+        there is nothing to end.
 
         Args:
             now: The instant to judge by.
         """
         ...
 
-    async def resume(self, *, now: datetime) -> None:
-        """Give every session and every lease its whole time anew: the controller was away.
+    async def resume(self, *, now: datetime, after: ResumeCursor | None = None) -> ResumeCursor | None:
+        """Give sessions and leases their whole time anew, at most 1000 in one step: the controller was away.
 
-        Running jobs meet `LeaseExtended`; each kept session's life is `NodeSession.extended`. To be called
-        before the first sweep after a start, and before one that comes far too late.
+        Running jobs meet `LeaseExtended`; each kept session's life is `NodeSession.extended`. Jobs that wait
+        longer than after any loss, since the clock went back, meet `WaitJudged`. All steps are to be made,
+        one after another, before the first sweep after a start, and before one that comes far too late; a
+        sweep in between would end what has not had its turn. A session or lease that is new or renewed
+        meanwhile may be passed over. To begin again from the start does no harm.
 
         Args:
-            now: When the controller was back.
+            now: When the step is made.
+            after: What the step before returned; None for the first one.
+
+        Returns:
+            What to pass to the next step; None when this was the last one.
         """
         ...
 

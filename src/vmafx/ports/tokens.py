@@ -2,37 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
 from typing import Protocol
 
-from vmafx.domain.job import TenantId
+from vmafx.domain.callers import Principal
 
-__all__ = ["Principal", "Role", "TokenSource", "TokenVerifier"]
-
-
-class Role(Enum):
-    """What a caller may do; the values are the words of the token. None includes another."""
-
-    READER = "vmafx:reader"
-    WRITER = "vmafx:writer"
-    ADMIN = "vmafx:admin"
-    NODE = "vmafx:node"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Principal:
-    """Who calls.
-
-    Attributes:
-        tenant: Whose caller it is; never empty.
-        roles: What the caller may do; words that are no role are left out.
-        subject: The caller's name, for logs; empty when the token has none.
-    """
-
-    tenant: TenantId
-    roles: frozenset[Role]
-    subject: str = ""
+__all__ = ["TokenSource", "TokenVerifier"]
 
 
 class TokenSource(Protocol):
@@ -54,11 +28,11 @@ class TokenSource(Protocol):
 class TokenVerifier(Protocol):
     """Knows what a token proves."""
 
-    async def verify(self, token: str) -> Principal:
+    async def verify(self, token: str | None) -> Principal:
         """Return what the token proves.
 
         Args:
-            token: The token as it was shown, without the word before it.
+            token: The token as it was shown, without the word before it; None when none was shown.
 
         Raises:
             TokenError: It proves nothing: `code` says how to refuse. The message is for our own log; callers
