@@ -201,18 +201,22 @@ class Desk:
         return await self.report(key, Failure(error=error, retry=retry), job_id, attempt=attempt)
 
     async def release(self, claim: Claim) -> Change:
-        return await self.attempts.release(claim, now=self.now)
+        return await self.attempts.release(claim.key, now=self.now)
 
     async def undo(self, claim: Claim) -> Change:
-        return await self.attempts.undo(claim, now=self.now)
+        return await self.attempts.undo(claim.key, now=self.now)
 
     # ------------------------------------------------------------ upkeep
 
     async def sweep(self) -> SweepAnswer:
         return await self.upkeep.sweep(now=self.now)
 
-    async def resume(self) -> None:
-        await self.upkeep.resume(now=self.now)
+    async def resume(self) -> int:
+        """Resume to the end; returns in how many steps."""
+        steps, place = 1, await self.upkeep.resume(now=self.now)
+        while place is not None:
+            steps, place = steps + 1, await self.upkeep.resume(now=self.now, after=place)
+        return steps
 
     async def live(self, tenant: TenantId = ACME) -> list[SessionId]:
         return [session.id for session in await self.sessions.live(tenant, now=self.now)]

@@ -27,6 +27,7 @@ from vmafx.domain.job_events import (
     ReportJudged,
     ReportReceived,
     SessionLost,
+    WaitJudged,
 )
 from vmafx.domain.lease import Heartbeat, LeasePolicy
 from vmafx.domain.lifecycle import step
@@ -34,6 +35,7 @@ from vmafx.domain.nodesession import NodeSession, SessionKey, registration_insta
 from vmafx.domain.report import Report, ReportVerdict
 from vmafx.domain.scoring import Backend
 from vmafx.ports.jobstore import (
+    AttemptKey,
     Change,
     Claim,
     HeartbeatAnswer,
@@ -41,6 +43,7 @@ from vmafx.ports.jobstore import (
     ReportAnswer,
     Submission,
     SweepAnswer,
+    Waiting,
 )
 
 
@@ -103,6 +106,14 @@ class ModelStore:
                 oldest_pending_at=pending[0].created_at if pending else None,
             )
 
+    def waiting(self) -> tuple[Waiting, ...]:
+        pending = [it.job for it in self.histories.values() if it.job.status is JobStatus.PENDING]
+        asked = [(job.tenant, job.spec.backend.value) for job in pending if job.spec.backend is not None]
+        return tuple(
+            Waiting(tenant=tenant, backend=Backend(word), pending=asked.count((tenant, word)))
+            for tenant, word in sorted(set(asked))
+        )
+
     # ------------------------------------------------------------ nodes
 
     def claim(
@@ -162,17 +173,17 @@ class ModelStore:
         assert isinstance(judged, ReportJudged)
         return ReportAnswer(verdict=judged.verdict, change=change)
 
-    def release(self, claim: Claim, *, now: datetime) -> Change:
-        return self._take_back(claim, Released, now)
+    def release(self, key: AttemptKey, *, now: datetime) -> Change:
+        return self._take_back(key, Released, now)
 
-    def undo(self, claim: Claim, *, now: datetime) -> Change:
-        return self._take_back(claim, AssignmentUndone, now)
+    def undo(self, key: AttemptKey, *, now: datetime) -> Change:
+        return self._take_back(key, AssignmentUndone, now)
 
-    def _take_back(self, claim: Claim, kind: type[Released | AssignmentUndone], now: datetime) -> Change:
-        if claim.job.id not in self.histories:
-            raise JobNotFoundError(claim.job.id)
-        event = kind(at=now, attempt=claim.attempt.number, session=claim.attempt.session)
-        return self._play(claim.job.id, event)
+    def _take_back(self, key: AttemptKey, kind: type[Released | AssignmentUndone], now: datetime) -> Change:
+        found = self.histories.get(key.job_id)
+        if found is None or found.job.tenant != key.tenant:
+            raise JobNotFoundError(key.job_id)
+        return self._play(key.job_id, kind(at=now, attempt=key.attempt, session=key.session))
 
     # ------------------------------------------------------------ upkeep
 
@@ -195,6 +206,8 @@ class ModelStore:
             self.kept[session.id] = (session.extended(now, ttl_s=self.policy.session_ttl_s), digest)
         for job_id, _ in list(self._running()):
             self._play(job_id, LeaseExtended(at=now))
+        for job_id in list(self.histories):
+            self._play(job_id, WaitJudged(at=now))
 
     def purge(self, *, finished_before: datetime, limit: int) -> int:
         ended = [(it.job.finished_at, job_id) for job_id, it in self.histories.items() if it.job.finished_at]

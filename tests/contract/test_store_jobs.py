@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from tests.contract.store_harness import MAKERS, NOBODYS, POLICY, Desk
 from tests.histories import ACME, RIVAL, SPEC, a_job, after
+from vmafx.adapters.store import shared
 from vmafx.domain.attempt import AttemptOutcome, JobHistory
 from vmafx.domain.errors import ForeignJobError, JobNotFoundError, QueueFullError, SubmissionConflictError
 from vmafx.domain.job import Job, JobCursor, JobId, JobResult, JobSpec, JobStatus, TenantId
 from vmafx.domain.job_events import Finished
 from vmafx.domain.report import ReportVerdict
-from vmafx.domain.scoring import Backend
-from vmafx.ports.jobstore import PAGE_JOBS_MAX, QueueCounts
+from vmafx.domain.scoring import Backend, Retry
+from vmafx.ports.jobstore import PAGE_JOBS_MAX, QueueCounts, Waiting
 
 # ---------------------------------------------------------------- submit, get, history
 
@@ -352,6 +353,42 @@ async def test_a_requeued_job_counts_by_its_submission(desk: Desk) -> None:
     desk.now_s = 50.0
     await desk.release(claim)
     assert [counts.oldest_pending_at for counts in await desk.jobs.counts()] == [after(0.0)]
+
+
+# ---------------------------------------------------------------- waiting
+
+
+async def test_jobs_that_wait_are_counted_for_each_tenant_and_backend(desk: Desk) -> None:
+    for number, backend in enumerate((Backend.HIP, Backend.CUDA, Backend.HIP, None)):
+        await desk.submit(f"job-{number}", backend=backend)
+    await desk.submit("theirs", tenant=RIVAL, backend=Backend.HIP)
+    assert await desk.jobs.waiting() == (
+        Waiting(tenant=ACME, backend=Backend.CUDA, pending=1),
+        Waiting(tenant=ACME, backend=Backend.HIP, pending=2),
+        Waiting(tenant=RIVAL, backend=Backend.HIP, pending=1),
+    )
+
+
+async def test_a_job_waits_for_its_backend_whenever_it_is_pending(desk: Desk) -> None:
+    waits = (Waiting(tenant=ACME, backend=Backend.CUDA, pending=1),)
+    key = await desk.register()
+    await desk.submit(backend=Backend.CUDA)
+    claim = await desk.claim(key, Backend.CUDA)
+    assert await desk.jobs.waiting() == ()
+    await desk.fail(key, retry=Retry.ELSEWHERE, attempt=claim.attempt.number)
+    assert await desk.pull(key, Backend.CUDA) is None  # it is not available yet
+    assert await desk.jobs.waiting() == waits
+    await desk.cancel()
+    assert await desk.jobs.waiting() == ()
+
+
+async def test_jobs_that_wait_are_counted_so_far_and_no_further(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared, "WAITING_COUNTED_MAX", 3)
+    for number in range(5):
+        await desk.submit(f"job-{number}", backend=Backend.CUDA)
+    assert [waiting.pending for waiting in await desk.jobs.waiting()] == [3]
 
 
 # ---------------------------------------------------------------- values

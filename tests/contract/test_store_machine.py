@@ -247,7 +247,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(which=anyone, name=st.sampled_from(["release", "undo"]))
     def an_assignment_is_taken_back(self, which: int, name: str) -> None:
-        self.both(name, self.a_claim(which), now=self.desk.now)
+        self.both(name, self.a_claim(which).key, now=self.desk.now)
 
     # ------------------------------------------------------------ what is stored
 
@@ -260,6 +260,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.both("live", tenant, now=self.desk.now)
         self.both("page", RIVAL, statuses=frozenset({JobStatus.PENDING, JobStatus.FAILED}))
         self.both("counts")
+        self.both("waiting")
         self.both("live_count", now=self.desk.now)
 
 

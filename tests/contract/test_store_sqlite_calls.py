@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 import weakref
 
 import pytest
@@ -44,6 +45,27 @@ async def test_calls_that_wait_at_once_share_one_commit(store, commits):
     await asyncio.gather(first, *waiting)
     assert len(commits) == 2
     assert len(await desk.listed()) == 50
+
+
+async def test_calls_of_one_turn_of_the_loop_share_one_commit(store, commits):
+    desk = desk_at(store)
+
+    async def submit(number):
+        time.sleep(0.001)  # gives the interpreter away, as handlers of calls do: the writing thread may begin
+        await desk.submit(f"job-{number}")
+
+    await asyncio.gather(*map(submit, range(20)))
+    assert len(commits) == 1
+
+
+async def test_a_call_of_the_turn_in_which_the_store_is_closed_is_answered(tmp_path):
+    async with open_store(tmp_path / "jobs.db") as store:
+        desk = desk_at(store)
+        submitting = asyncio.create_task(desk.submit("job-1"))
+        await asyncio.sleep(0)
+    await submitting
+    async with open_store(tmp_path / "jobs.db") as store:
+        assert await desk_at(store).listed() == ["job-1"]
 
 
 async def test_more_calls_than_one_batch_takes_are_all_answered(store, commits):

@@ -108,7 +108,7 @@ def test_a_pipe_is_refused_without_waiting_for_a_writer(path):
 
 def test_a_directory_that_is_missing_is_refused_by_name(tmp_path):
     text = refusal(tmp_path / "missing" / "jobs.db")
-    assert "No such file or directory" in text
+    assert f'lies in a directory that does not exist: make "{tmp_path / "missing"}"' in text
     assert not (tmp_path / "missing").exists()
 
 
@@ -242,10 +242,19 @@ async def test_a_file_that_is_moved_away_is_missed_and_found_again(path):
     async with open_store(path) as store:
         desk = desk_at(store)
         path.rename(path.with_name("elsewhere.db"))
-        with pytest.raises(StoreUnavailableError, match="No such file"):
+        with pytest.raises(
+            StoreUnavailableError, match="was removed while in use; move it and its -wal back"
+        ):
             await desk.submit()
         path.with_name("elsewhere.db").rename(path)
         assert (await desk.submit()).created
+
+
+def test_a_log_without_its_file_is_refused_and_no_new_file_is_made(path):
+    log = path.with_name(f"{path.name}-wal")
+    log.write_bytes(b"jobs")
+    assert f'is missing, but its log "{log}" is there' in refusal(path)
+    assert list(path.parent.iterdir()) == [log]
 
 
 async def test_a_file_that_is_replaced_is_not_written(path, tmp_path):
@@ -301,6 +310,20 @@ async def test_a_full_disk_is_an_error_that_passes_and_loses_nothing(path):
         await desk.claim(key)
         await desk.submit("after")
         assert sorted(await desk.listed()) == sorted([*stored, "after"])
+        await desk.check()
+
+
+async def test_a_sweep_that_finds_nothing_still_tells_that_the_disk_is_full(path):
+    async with open_store(path) as store:
+        desk = desk_at(store)
+        await desk.submit()
+        await store.sweep(now=desk.now)
+        with (
+            full_disk(path, room=-path.with_name("jobs.db-wal").stat().st_size),
+            pytest.raises(StoreUnavailableError),
+        ):
+            await store.sweep(now=desk.now)
+        await store.sweep(now=desk.now)
         await desk.check()
 
 

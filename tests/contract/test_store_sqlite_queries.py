@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.contract.store_sqlite_harness import open_store, raw
@@ -15,12 +17,12 @@ EXPECTED = {
     "pending": "SEARCH jobs USING COVERING INDEX jobs_listing (tenant=? AND status=?)",
     "write_job": "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id=?)",
     "purge": "SEARCH jobs USING COVERING INDEX jobs_finished (finished_us>? AND finished_us<?)",
-    "attempts": "SEARCH attempts USING PRIMARY KEY (job=?)",
+    "history": "SEARCH attempts USING PRIMARY KEY (job=?) LEFT-JOIN",
     "held": "SEARCH attempts USING COVERING INDEX attempts_open (session=?)",
-    "running": "SCAN attempts USING COVERING INDEX attempts_open",
+    "leases": "SEARCH attempts USING COVERING INDEX attempts_open ((session,job)>(?,?))",
     "leases_over": "SCAN attempts USING COVERING INDEX attempts_open",
     "write_attempt": "SEARCH attempts USING PRIMARY KEY (job=? AND number=?)",
-    "sessions": "SCAN sessions",
+    "sessions": "SEARCH sessions USING PRIMARY KEY (id>?)",
     "session": "SEARCH sessions USING PRIMARY KEY (id=?)",
     "live_sessions": "SEARCH sessions USING INDEX sessions_names (tenant=?)",
     "live_count": "SEARCH sessions USING COVERING INDEX sessions_expiry (expires_us>?)",
@@ -29,7 +31,7 @@ EXPECTED = {
     "write_session": "SEARCH sessions USING PRIMARY KEY (id=?)",
     "remove_session": "SEARCH sessions USING PRIMARY KEY (id=?)",
 }
-MAY_SORT = {"running", "leases_over", "live_sessions"}
+MAY_SORT = {"leases_over", "live_sessions"}
 """What runs and what is registered is never much; what waits or has ended may be."""
 
 
@@ -69,9 +71,23 @@ def test_counts_read_no_job(plan):
     ] == []
 
 
+def test_waits_that_are_too_long_are_found_without_reading_a_job(plan):
+    assert plan("waits_beyond") == [
+        "SCAN jobs USING INDEX jobs_queue"
+    ]  # of which the instant is the last column
+
+
+def test_waiting_jobs_are_found_by_steps_through_the_queue(plan):
+    read = [step for step in plan("waiting") if " jobs " in step]
+    assert read
+    assert [
+        step for step in read if not re.match(r"SEARCH jobs USING (COVERING )?INDEX jobs_queue", step)
+    ] == []
+
+
 def test_every_query_that_reads_or_changes_rows_has_a_plan():
     inserts = {name for name in QUERIES if name.startswith("add_")}
-    assert QUERIES.keys() == EXPECTED.keys() | inserts | {"counts"}
+    assert QUERIES.keys() == EXPECTED.keys() | inserts | {"counts", "waiting", "waits_beyond"}
 
 
 def test_a_name_given_twice_is_refused():

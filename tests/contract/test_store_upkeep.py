@@ -8,10 +8,12 @@ import pytest
 
 from tests.contract.store_harness import POLICY, Desk
 from tests.histories import ACME, RIVAL, TICK_S, after
+from vmafx.adapters.store import upkeep
 from vmafx.domain.attempt import AttemptOutcome
 from vmafx.domain.errors import JobNotFoundError, SessionNotFoundError
 from vmafx.domain.job import JobStatus, RequeueReason
 from vmafx.domain.job_events import Finished, LossCounted, Requeued
+from vmafx.domain.scoring import Backend
 from vmafx.ports.jobstore import SWEEP_JOBS_MAX
 
 LEASE_S = POLICY.lease_ttl_s
@@ -239,6 +241,75 @@ async def test_a_clock_that_stepped_back_leaves_nothing_immortal(desk: Desk) -> 
     assert (await desk.sessions.look_up(key, now=desk.now)).expires_at == after(SESSION_S)
 
 
+async def test_jobs_from_before_the_clock_went_back_do_not_wait_for_it(desk: Desk) -> None:
+    desk.now_s = 3600.0
+    await desk.submit("new")
+    await desk.submit("asks", backend=Backend.CPU)
+    await desk.submit("theirs", tenant=RIVAL)
+    await desk.submit("lost", priority=1)
+    await desk.claim(await desk.register())
+    desk.now_s = 3661.0
+    assert len((await desk.sweep()).changes) == 1
+    desk.now_s = 0.0
+    key = await desk.register("s2")
+    assert await desk.pull(key, Backend.CPU) is None
+    await desk.resume()
+    assert (await desk.job("lost")).available_at == after(POLICY.backoff_base_s)
+    claims = [await desk.claim(key, Backend.CPU) for _ in range(2)]
+    assert {claim.job.id for claim in claims} == {"new", "asks"}
+    assert await desk.pull(key, Backend.CPU) is None
+    assert (await desk.claim(await desk.register("s3", tenant=RIVAL))).job.id == "theirs"
+    desk.now_s = POLICY.backoff_base_s
+    assert (await desk.claim(key)).job.id == "lost"
+    await desk.check()
+
+
+async def test_a_wait_after_a_loss_goes_on_as_it_was(desk: Desk) -> None:
+    await desk.submit()
+    await desk.claim(await desk.register())
+    desk.now_s = SESSION_S + TICK_S
+    await desk.sweep()
+    before = await desk.everything()
+    await desk.resume()
+    assert await desk.everything() == before
+    desk.now_s += POLICY.backoff_base_s - POLICY.backoff_max_s  # as far ahead as the longest wait
+    await desk.resume()
+    assert await desk.everything() == before
+
+
+async def test_a_clock_that_went_back_does_no_other_harm_to_a_job(desk: Desk) -> None:
+    desk.now_s = 3600.0
+    await desk.submit("a")
+    await desk.submit("b")
+    desk.now_s = 0.0
+    await desk.resume()
+    key = await desk.register()
+    given = {claim.job.id: claim for claim in [await desk.claim(key), await desk.claim(key)]}
+    await desk.succeed(key, "a")
+    await desk.release(given["b"])
+    jobs = [await desk.job("a"), await desk.job("b")]
+    assert {job.updated_at for job in jobs} == {after(3600.0)}  # no follower takes them for older states
+    assert await desk.listed(ACME, JobStatus.COMPLETED) == ["a"]
+    assert await desk.upkeep.purge(finished_before=after(0.0)) == 0
+    assert await desk.upkeep.purge(finished_before=after(3600.0 + TICK_S)) == 1
+    await desk.check()
+
+
+async def test_jobs_that_wait_too_long_are_reached_in_steps(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "SWEEP_JOBS_MAX", 2)
+    desk.now_s = 3600.0
+    for number in range(5):
+        await desk.submit(f"job-{number}")
+    desk.now_s = 0.0
+    keys = [await desk.register(f"s{number}", node=f"node-{number}") for number in range(2)]
+    assert await desk.resume() == 4  # two jobs, two, one and a session, the other one
+    assert {job.job.available_at for job in await desk.everything()} == {after(0.0)}
+    for key in keys:
+        await desk.claim(key)
+
+
 async def test_resuming_leaves_jobs_that_do_not_run_alone(desk: Desk) -> None:
     key = await desk.register()
     for job_id in ("done", "waits"):
@@ -270,6 +341,42 @@ async def test_resuming_is_for_all_tenants(desk: Desk) -> None:
     await desk.resume()
     assert (await desk.sweep()).changes == ()
     assert await desk.live(RIVAL) == ["s1"]
+
+
+async def test_resuming_goes_on_in_steps_and_reaches_everything_once(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "SWEEP_JOBS_MAX", 2)
+    keys = [await desk.register(f"s{number}", node=f"node-{number}") for number in range(3)]
+    for number in range(5):
+        await desk.submit(f"job-{number}")
+        await desk.claim(keys[number % 2])
+    desk.now_s = 3600.0
+    assert await desk.resume() == 5  # two sessions, one and a lease, two leases, two, none
+    assert {job.attempts[0].lease_expires_at for job in await desk.everything()} == {after(3600.0 + LEASE_S)}
+    assert await desk.live() == ["s0", "s1", "s2"]
+
+
+async def test_what_is_registered_and_claimed_between_two_steps_does_not_hold_them_up(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "SWEEP_JOBS_MAX", 1)
+    keys = [await desk.register(f"s{number}", node=f"node-{number}") for number in (2, 4)]
+    for number in range(4):
+        await desk.submit(f"job-{number}")
+    await desk.claim(keys[1])
+    desk.now_s = 60.0
+    first = await desk.upkeep.resume(now=desk.now)
+    early = await desk.register("s1", node="node-1")
+    await desk.register("s3", node="node-3")
+    await desk.claim(early)
+    place, steps = first, 1
+    while place is not None:
+        desk.now_s += 1.0
+        place, steps = await desk.upkeep.resume(now=desk.now, after=place), steps + 1
+    assert steps < 10
+    desk.now_s = 60.0 + LEASE_S
+    assert (await desk.sweep()).changes == ()
 
 
 # ---------------------------------------------------------------- purge

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hmac
 from dataclasses import replace
 from datetime import datetime
-from operator import itemgetter
 
+from vmafx.adapters.store.steps import check_limit, play, told
 from vmafx.adapters.store.transaction import KeptSession, Reading, Transaction
 from vmafx.domain.attempt import JobHistory
 from vmafx.domain.errors import (
@@ -27,29 +27,23 @@ from vmafx.domain.job_events import (
     CancelAsked,
     Claimed,
     HeartbeatSeen,
-    JobEvent,
-    LeaseExpired,
-    LeaseExtended,
     Released,
     ReportJudged,
     ReportReceived,
-    SessionLost,
 )
 from vmafx.domain.lease import Heartbeat, LeasePolicy
-from vmafx.domain.lifecycle import Step, step
 from vmafx.domain.nodesession import NodeSession, SessionKey, registration_instant
 from vmafx.domain.report import Report, ReportVerdict
 from vmafx.domain.scoring import Backend
 from vmafx.ports.jobstore import (
     PAGE_JOBS_MAX,
     PULL_BACKENDS_MAX,
-    SWEEP_JOBS_MAX,
+    AttemptKey,
     Change,
     Claim,
     HeartbeatAnswer,
     ReportAnswer,
     Submission,
-    SweepAnswer,
 )
 
 __all__ = [
@@ -60,13 +54,10 @@ __all__ = [
     "history",
     "look_up",
     "page",
-    "purge",
     "register",
     "release",
     "report",
-    "resume",
     "submit",
-    "sweep",
     "undo",
 ]
 
@@ -141,7 +132,7 @@ def page(
     Raises:
         ValueError: `limit` is outside its range.
     """
-    _check_limit(limit, PAGE_JOBS_MAX)
+    check_limit(limit, PAGE_JOBS_MAX)
     return books.page(tenant, statuses=statuses, after=after, limit=limit)
 
 
@@ -154,7 +145,7 @@ def cancel(
         ForeignJobError: It is another tenant's.
         JobNotFoundError: There is none.
     """
-    return _told(_play(books, history(books, tenant, job_id), CancelAsked(at=now), policy))
+    return told(play(books, history(books, tenant, job_id), CancelAsked(at=now), policy))
 
 
 # ---------------------------------------------------------------- jobs, as nodes see them
@@ -182,7 +173,7 @@ def claim(  # noqa: PLR0913 -- what the port's method is told, and where and by 
     if job is None:
         return None
     event = Claimed(at=now, session=session, backends=backends, pull_deadline_at=pull_deadline_at)
-    assigned = _play(books, JobHistory(job=job), event, policy).history
+    assigned = play(books, JobHistory(job=job), event, policy).history
     return Claim(job=assigned.job, attempt=assigned.attempts[-1])
 
 
@@ -208,7 +199,7 @@ def heartbeat(
             sight=heartbeat.sight(job_id, held=len(held)),
             holder_seen_at=_holder_seen_at(books, before, session),
         )
-        change = _told(_play(books, before, event, policy))
+        change = told(play(books, before, event, policy))
         statuses[job_id] = change.job.status
         if change.effects:
             changes.append(change)
@@ -231,77 +222,29 @@ def report(  # noqa: PLR0913 -- what the port's method is told, and where and by
         return ReportAnswer(verdict=ReportVerdict.REFUSE, change=None)
     seen_at = _holder_seen_at(books, before, reporter)
     event = ReportReceived(at=now, reporter=reporter, report=said, holder_seen_at=seen_at)
-    change = _told(_play(books, before, event, policy))
+    change = told(play(books, before, event, policy))
     verdict = next(effect.verdict for effect in change.effects if isinstance(effect, ReportJudged))
     return ReportAnswer(verdict=verdict, change=change)
 
 
-def release(books: Transaction, given_back: Claim, *, now: datetime, policy: LeasePolicy) -> Change:
+def release(books: Transaction, key: AttemptKey, *, now: datetime, policy: LeasePolicy) -> Change:
     """Give an attempt back on behalf of its node.
 
     Raises:
         JobNotFoundError: The job is gone.
     """
-    attempt = given_back.attempt
-    event = Released(at=now, attempt=attempt.number, session=attempt.session)
-    return _told(_play(books, _still_there(books, given_back), event, policy))
+    event = Released(at=now, attempt=key.attempt, session=key.session)
+    return told(play(books, _still_there(books, key), event, policy))
 
 
-def undo(books: Transaction, made: Claim, *, now: datetime, policy: LeasePolicy) -> Change:
+def undo(books: Transaction, key: AttemptKey, *, now: datetime, policy: LeasePolicy) -> Change:
     """Take an assignment back that its node cannot have heard of.
 
     Raises:
         JobNotFoundError: The job is gone.
     """
-    event = AssignmentUndone(at=now, attempt=made.attempt.number, session=made.attempt.session)
-    return _told(_play(books, _still_there(books, made), event, policy))
-
-
-# ---------------------------------------------------------------- upkeep
-
-
-def sweep(books: Transaction, *, now: datetime, policy: LeasePolicy) -> SweepAnswer:
-    """End the attempts whose session or lease has run out, then remove the sessions that have."""
-    sessions = books.sessions_over(at=now, limit=SWEEP_JOBS_MAX)
-    leases = books.leases_over(at=now, limit=SWEEP_JOBS_MAX)
-    over: list[tuple[datetime, NodeSession | JobId]] = [(it.expires_at, it) for it in sessions]
-    over.extend(leases)
-    over.sort(key=itemgetter(0))
-    changes: list[Change] = []
-    ended: list[NodeSession] = []
-    more = SWEEP_JOBS_MAX in {len(sessions), len(leases)}
-    for _, what in over:
-        jobs = books.held(what.id) if isinstance(what, NodeSession) else (what,)
-        room = SWEEP_JOBS_MAX - len(changes)
-        for job_id in jobs[:room]:
-            changes.extend(_lost(books, job_id, now=now, policy=policy))
-        if len(jobs) > room:
-            more = True
-            break
-        if isinstance(what, NodeSession):
-            books.remove_session(what.id)
-            ended.append(what)
-    return SweepAnswer(changes=tuple(changes), sessions_ended=tuple(ended), more=more)
-
-
-def resume(books: Transaction, *, now: datetime, policy: LeasePolicy) -> None:
-    """Give every session and every lease its whole time anew."""
-    for session in books.sessions():
-        books.write_session(session.extended(now, ttl_s=policy.session_ttl_s))
-    for job_id in books.running():
-        before = books.history(job_id)
-        if before is not None:
-            _play(books, before, LeaseExtended(at=now), policy)
-
-
-def purge(books: Transaction, *, finished_before: datetime, limit: int) -> int:
-    """Delete jobs that ended before an instant.
-
-    Raises:
-        ValueError: `limit` is outside its range.
-    """
-    _check_limit(limit, SWEEP_JOBS_MAX)
-    return books.purge(finished_before=finished_before, limit=limit)
+    event = AssignmentUndone(at=now, attempt=key.attempt, session=key.session)
+    return told(play(books, _still_there(books, key), event, policy))
 
 
 # ---------------------------------------------------------------- sessions
@@ -345,37 +288,10 @@ def look_up(books: Reading, key: SessionKey, *, now: datetime) -> NodeSession:
 # ---------------------------------------------------------------- what they have in common
 
 
-def _play(books: Transaction, before: JobHistory, event: JobEvent, policy: LeasePolicy) -> Step:
-    """Take the step and write what it changed; every change of a stored job is made here."""
-    after = step(before, event, policy)
-    if after.history is not before:
-        books.write_job(before, after.history)
-    return after
-
-
-def _told(after: Step) -> Change:
-    return Change(job=after.history.job, effects=after.effects)
-
-
-def _lost(books: Transaction, job_id: JobId, *, now: datetime, policy: LeasePolicy) -> tuple[Change, ...]:
-    """End the running attempt of a job whose session or lease has run out."""
-    before = books.history(job_id)
-    current = None if before is None else before.current
-    if before is None or current is None:
-        return ()
-    holder = books.session(current.session)
-    event: JobEvent = (
-        LeaseExpired(at=now, attempt=current.number, session=current.session)
-        if holder is not None and holder.session.live(now)
-        else SessionLost(at=now, session=current.session)
-    )
-    return (_told(_play(books, before, event, policy)),)
-
-
-def _still_there(books: Reading, assigned: Claim) -> JobHistory:
-    found = books.history(assigned.job.id)
-    if found is None or found.job.tenant != assigned.job.tenant:
-        raise JobNotFoundError(assigned.job.id)
+def _still_there(books: Reading, key: AttemptKey) -> JobHistory:
+    found = books.history(key.job_id)
+    if found is None or found.job.tenant != key.tenant:
+        raise JobNotFoundError(key.job_id)
     return found
 
 
@@ -394,8 +310,3 @@ def _same(stored: Job, job: Job) -> bool:
         and stored.idempotency_key == job.idempotency_key
         and same_submission(stored, job)
     )
-
-
-def _check_limit(limit: int, limit_max: int) -> None:
-    if not 1 <= limit <= limit_max:
-        raise ValueError(f"limit={limit} must be 1 to {limit_max}")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import replace
 from datetime import datetime
 from heapq import merge
 from itertools import islice, takewhile
+from typing import Final
 
 from vmafx.adapters.store.ordered import Grouped, Ordered
 from vmafx.adapters.store.transaction import changed_rows
 from vmafx.domain.attempt import JobHistory
 from vmafx.domain.job import Job, JobCursor, JobId, JobStatus, SessionId, TenantId
 from vmafx.domain.scoring import Backend
-from vmafx.ports.jobstore import QueueCounts
+from vmafx.ports.jobstore import QueueCounts, Waiting
 
 __all__ = ["JobTable"]
+
+_BEFORE_JOBS: Final = JobId("")
 
 
 class JobTable:
@@ -30,8 +33,10 @@ class JobTable:
         self._ready = Grouped[tuple[TenantId, Backend | None], tuple[int, datetime, JobId]]()
         self._waiting = Grouped[TenantId, tuple[datetime, JobId]]()
         self._waits: set[JobId] = set()
+        self._available = Ordered[tuple[datetime, JobId]]()  # pending jobs, as they become available
+        self._asked = Counter[tuple[TenantId, Backend]]()  # pending jobs that ask for one
         self._leases = Ordered[tuple[datetime, JobId]]()  # as they run out
-        self._held = Grouped[SessionId, JobId]()
+        self._held = Ordered[tuple[SessionId, JobId]]()
         self._finished = Ordered[tuple[datetime, JobId]]()  # as they ended
 
     # ------------------------------------------------------------ reading
@@ -58,6 +63,13 @@ class JobTable:
         unfinished = {tenant for tenant, status in self._listed.groups() if not status.terminal}
         return tuple(self._counts(tenant) for tenant in sorted(unfinished))
 
+    def waiting(self, *, at_most: int) -> tuple[Waiting, ...]:
+        """Return the pending jobs that ask for a backend, each pair of tenant and backend in order."""
+        return tuple(
+            Waiting(tenant=tenant, backend=backend, pending=min(at_most, self._asked[tenant, backend]))
+            for tenant, backend in sorted(self._asked, key=lambda asked: (asked[0], asked[1].value))
+        )
+
     def submitted_as(self, tenant: TenantId, idempotency_key: str) -> Job | None:
         """Return the tenant's job that was stored under an idempotency key."""
         job_id = self._keyed.get((tenant, idempotency_key))
@@ -76,13 +88,19 @@ class JobTable:
         first = min((head for head in heads if head is not None), default=None)
         return None if first is None else self._histories[first[-1]].job
 
+    def waits_beyond(self, at: datetime, *, limit: int) -> tuple[JobId, ...]:
+        """Return pending jobs of all tenants with `available_at > at`."""
+        above = self._available.above((at, _BEFORE_JOBS))
+        return tuple(islice((job_id for available_at, job_id in above if available_at > at), limit))
+
     def held(self, session_id: SessionId) -> tuple[JobId, ...]:
         """Return the jobs whose open attempt a session holds, by id."""
-        return tuple(self._held.of(session_id).above())
+        above = self._held.above((session_id, _BEFORE_JOBS))
+        return tuple(job_id for _, job_id in takewhile(lambda held: held[0] == session_id, above))
 
-    def running(self) -> Iterable[JobId]:
-        """Return every job that has an open attempt."""
-        return [job_id for _, job_id in self._leases.above()]
+    def leases(self, *, after: tuple[SessionId, JobId], limit: int) -> tuple[tuple[SessionId, JobId], ...]:
+        """Return open attempts by session, then by job."""
+        return tuple(islice(self._held.above(after), limit))
 
     def leases_over(self, *, at: datetime, limit: int) -> tuple[tuple[datetime, JobId], ...]:
         """Return the leases that ran out before an instant, and their jobs."""
@@ -124,9 +142,11 @@ class JobTable:
         self._listed.add((job.tenant, job.status), (job.created_at, job.id))
         if job.status is JobStatus.PENDING:
             self._queue(job, waits=job.available_at > job.updated_at)
+            self._available.add((job.available_at, job.id))
+            self._ask(job, 1)
         if current is not None and current.lease_expires_at is not None:
             self._leases.add((current.lease_expires_at, job.id))
-            self._held.add(current.session, job.id)
+            self._held.add((current.session, job.id))
         if job.finished_at is not None:
             self._finished.add((job.finished_at, job.id))
 
@@ -136,9 +156,11 @@ class JobTable:
         self._listed.remove((job.tenant, job.status), (job.created_at, job.id))
         if job.status is JobStatus.PENDING:
             self._dequeue(job)
+            self._available.remove((job.available_at, job.id))
+            self._ask(job, -1)
         if current is not None and current.lease_expires_at is not None:
             self._leases.remove((current.lease_expires_at, job.id))
-            self._held.remove(current.session, job.id)
+            self._held.remove((current.session, job.id))
         if job.finished_at is not None:
             self._finished.remove((job.finished_at, job.id))
         return history
@@ -156,6 +178,14 @@ class JobTable:
             self._waiting.remove(job.tenant, (job.available_at, job.id))
         else:
             self._ready.remove((job.tenant, job.spec.backend), (-job.priority, job.created_at, job.id))
+
+    def _ask(self, job: Job, more: int) -> None:
+        backend = job.spec.backend
+        if backend is not None:
+            asked = (job.tenant, backend)
+            self._asked[asked] += more
+            if not self._asked[asked]:
+                del self._asked[asked]
 
     def _head(
         self, tenant: TenantId, backend: Backend | None, *, at: datetime

@@ -20,6 +20,7 @@ class SessionTable:
 
     def __init__(self) -> None:
         self._kept: dict[SessionId, KeptSession] = {}
+        self._ids = Ordered[SessionId]()
         self._ends = Ordered[tuple[datetime, SessionId]]()  # as they run out
         self._opened = Grouped[TenantId, tuple[datetime, SessionId]]()  # as they registered
         self._named = Grouped[tuple[TenantId, NodeName], tuple[datetime, SessionId]]()  # likewise
@@ -28,9 +29,9 @@ class SessionTable:
         """Return a session of any tenant."""
         return self._kept.get(session_id)
 
-    def sessions(self) -> Iterable[NodeSession]:
-        """Return every session that is kept."""
-        return [kept.session for kept in self._kept.values()]
+    def sessions(self, *, after: SessionId, limit: int) -> tuple[NodeSession, ...]:
+        """Return sessions by id."""
+        return tuple(self._kept[session_id].session for session_id in islice(self._ids.above(after), limit))
 
     def live_sessions(self, tenant: TenantId, *, at: datetime) -> tuple[NodeSession, ...]:
         """Return a tenant's live sessions as they registered."""
@@ -54,6 +55,7 @@ class SessionTable:
         """Store a session."""
         session = kept.session
         self._kept[session.id] = kept
+        self._ids.add(session.id)
         self._ends.add((session.expires_at, session.id))
         self._opened.add(session.tenant, (session.registered_at, session.id))
         self._named.add((session.tenant, session.node), (session.registered_at, session.id))
@@ -68,9 +70,13 @@ class SessionTable:
     def remove_session(self, session_id: SessionId) -> None:
         """Remove a session."""
         session = self._kept.pop(session_id).session
+        self._ids.remove(session_id)
         self._ends.remove((session.expires_at, session.id))
         self._opened.remove(session.tenant, (session.registered_at, session.id))
         self._named.remove((session.tenant, session.node), (session.registered_at, session.id))
+
+    def try_writing(self) -> None:
+        """Do nothing: memory takes every write."""
 
     def _over(self, at: datetime) -> Iterable[tuple[datetime, SessionId]]:
         return takewhile(lambda end: end[0] < at, self._ends.above())

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from vmafx.adapters.store import keeping
+from vmafx.adapters.store import keeping, upkeep
 from vmafx.adapters.store.transaction import Transaction, Transactions
 from vmafx.domain.attempt import JobHistory
 from vmafx.domain.errors import StoreError
@@ -20,6 +20,8 @@ from vmafx.domain.scoring import Backend
 from vmafx.ports.jobstore import (
     PAGE_JOBS_MAX,
     SWEEP_JOBS_MAX,
+    WAITING_COUNTED_MAX,
+    AttemptKey,
     AttemptStore,
     Change,
     Claim,
@@ -27,9 +29,11 @@ from vmafx.ports.jobstore import (
     JobStore,
     QueueCounts,
     ReportAnswer,
+    ResumeCursor,
     StoreUpkeep,
     Submission,
     SweepAnswer,
+    Waiting,
 )
 from vmafx.ports.sessionstore import SessionStore
 
@@ -37,7 +41,7 @@ __all__ = ["Store"]
 
 
 class Store:
-    """Jobs, attempts and sessions; each method is one transaction with the work of its name in `keeping`.
+    """Jobs, attempts and sessions; a method is one transaction with work of its name (`keeping`, `upkeep`).
 
     Args:
         transactions: Where they are kept.
@@ -83,6 +87,10 @@ class Store:
         """Return how much each tenant has in hand."""
         return await self._transactions.read(lambda books: books.counts())
 
+    async def waiting(self) -> tuple[Waiting, ...]:
+        """Return how many pending jobs ask for which backend."""
+        return await self._transactions.read(lambda books: books.waiting(at_most=WAITING_COUNTED_MAX))
+
     # ------------------------------------------------------------ AttemptStore
 
     async def claim(
@@ -112,7 +120,7 @@ class Store:
             return await self._transactions.write(assign)
         except asyncio.CancelledError:
             if made is not None:  # if it was not stored after all, there is nothing to undo
-                take_back = partial(keeping.undo, made=made, now=now, policy=self._policy)
+                take_back = partial(keeping.undo, key=made.key, now=now, policy=self._policy)
                 with suppress(StoreError):  # what cannot be undone, heartbeats find
                     await self._transactions.write(take_back, surely=True)
             raise
@@ -127,29 +135,30 @@ class Store:
         work = partial(keeping.report, key=key, job_id=job_id, said=report, now=now, policy=self._policy)
         return await self._transactions.write(work)
 
-    async def release(self, claim: Claim, *, now: datetime) -> Change:
+    async def release(self, key: AttemptKey, *, now: datetime) -> Change:
         """Give an attempt back on behalf of its node."""
-        work = partial(keeping.release, given_back=claim, now=now, policy=self._policy)
+        work = partial(keeping.release, key=key, now=now, policy=self._policy)
         return await self._transactions.write(work)
 
-    async def undo(self, claim: Claim, *, now: datetime) -> Change:
+    async def undo(self, key: AttemptKey, *, now: datetime) -> Change:
         """Take an assignment back that its node cannot have heard of."""
-        work = partial(keeping.undo, made=claim, now=now, policy=self._policy)
+        work = partial(keeping.undo, key=key, now=now, policy=self._policy)
         return await self._transactions.write(work)
 
     # ------------------------------------------------------------ StoreUpkeep
 
     async def sweep(self, *, now: datetime) -> SweepAnswer:
         """End the attempts whose session or lease has run out."""
-        return await self._transactions.write(partial(keeping.sweep, now=now, policy=self._policy))
+        return await self._transactions.write(partial(upkeep.sweep, now=now, policy=self._policy))
 
-    async def resume(self, *, now: datetime) -> None:
-        """Give every session and every lease its whole time anew."""
-        await self._transactions.write(partial(keeping.resume, now=now, policy=self._policy))
+    async def resume(self, *, now: datetime, after: ResumeCursor | None = None) -> ResumeCursor | None:
+        """Give the next sessions and leases their whole time anew."""
+        work = partial(upkeep.resume, now=now, after=after, policy=self._policy)
+        return await self._transactions.write(work)
 
     async def purge(self, *, finished_before: datetime, limit: int = SWEEP_JOBS_MAX) -> int:
         """Delete jobs that ended before an instant."""
-        work = partial(keeping.purge, finished_before=finished_before, limit=limit)
+        work = partial(upkeep.purge, finished_before=finished_before, limit=limit)
         return await self._transactions.write(work)
 
     # ------------------------------------------------------------ SessionStore

@@ -28,7 +28,7 @@ from vmafx.domain.job import TenantId
 from vmafx.domain.lease import LeasePolicy
 from vmafx.domain.text import shown
 
-__all__ = ["CHECKED_BYTES_MAX", "TENANTLESS", "SqliteStore"]
+__all__ = ["CHECKED_BYTES_MAX", "TENANTLESS", "SqliteStore", "examine", "refusal"]
 
 TENANTLESS: Final = TenantId("dev")
 """Whose the original's jobs without a tenant become: the one tenant where nobody is authenticated."""
@@ -109,9 +109,9 @@ class SqliteStore(Store):
                 with suppress(sqlite3.Error):
                     connection.close()
             file.let_go()
-            refused = _refusal(file.path, error)
-            if refused is None:
+            if not isinstance(error, sqlite3.Error | OSError):
                 raise
+            refused: ConfigurationError = refusal(file.path, error)
             raise refused from error
         transactions = SqliteTransactions(file, writer=writer, reader=reader)
         return cls(transactions, policy, path=file.path, imported=imported)
@@ -131,15 +131,19 @@ class SqliteStore(Store):
         await self.close()
 
 
-def _prepare(
-    connection: sqlite3.Connection, path: str, *, tenantless: TenantId, migrations: Sequence[Migration]
-) -> Imported | None:
-    """Bring a file to the newest version, or refuse it as it is.
+def examine(
+    connection: sqlite3.Connection, path: str, *, migrations: Sequence[Migration] = MIGRATIONS
+) -> tuple[Contents, int]:
+    """Return whose tables a file has, and their version when they are ours; writes nothing.
+
+    Args:
+        connection: The file's connection.
+        path: The file.
+        migrations: The steps that make the tables, the earliest first.
 
     Raises:
-        ConfigurationError: It is not ours, or of a newer version.
-        sqlite3.Error: It cannot be read or written.
-        OSError: The copy of the original's file cannot be written.
+        ConfigurationError: It is damaged, another program's, or of a newer version.
+        sqlite3.Error: It cannot be read.
     """
     if Path(path).stat().st_size <= CHECKED_BYTES_MAX:
         _check(connection, path)
@@ -150,6 +154,26 @@ def _prepare(
     if version > newest:
         problem = f"was written by a newer vmafx: schema {version}, this one knows up to {newest}; upgrade it"
         raise ConfigurationError(SETTING, problem, value=path)
+    return kind, version
+
+
+def refusal(path: str, error: sqlite3.Error | OSError) -> ConfigurationError:
+    """Return what an error of the machine means for the setting."""
+    words = os_meaning(error) if isinstance(error, OSError) else meaning(error)
+    return ConfigurationError(SETTING, words, value=path)
+
+
+def _prepare(
+    connection: sqlite3.Connection, path: str, *, tenantless: TenantId, migrations: Sequence[Migration]
+) -> Imported | None:
+    """Bring a file to the newest version, or refuse it as it is.
+
+    Raises:
+        ConfigurationError: It is not ours, or of a newer version.
+        sqlite3.Error: It cannot be read or written.
+        OSError: The copy of the original's file cannot be written.
+    """
+    kind, version = examine(connection, path, migrations=migrations)
     if kind is Contents.ORIGINAL:
         keep_copy(connection, path)
     _log_ahead(connection, path)
@@ -187,12 +211,3 @@ def _log_ahead(connection: sqlite3.Connection, path: str) -> None:
         problem = "lies on a file system without shared memory, which the store needs"
         raise ConfigurationError(SETTING, problem, value=path)
     connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES_MAX}")
-
-
-def _refusal(path: str, error: BaseException) -> ConfigurationError | None:
-    """Return what an error of the machine means for the setting; None for any other error."""
-    if isinstance(error, sqlite3.Error):
-        return ConfigurationError(SETTING, meaning(error), value=path)
-    if isinstance(error, OSError):
-        return ConfigurationError(SETTING, os_meaning(error), value=path)
-    return None

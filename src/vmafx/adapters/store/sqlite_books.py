@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from heapq import merge
 from itertools import islice
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from vmafx.adapters.store.sqlite_queries import QUERIES
 from vmafx.adapters.store.sqlite_values import (
     ANY_BACKEND,
+    JOB_COLUMNS,
     Row,
     attempt_changes,
     attempt_of,
@@ -25,13 +25,14 @@ from vmafx.adapters.store.sqlite_values import (
     micros,
     session_of,
     session_row,
+    waiting_of,
 )
 from vmafx.adapters.store.transaction import KeptSession, Reading, Transaction, changed_rows
 from vmafx.domain.attempt import JobHistory
 from vmafx.domain.job import Job, JobCursor, JobId, JobStatus, NodeName, SessionId, TenantId
 from vmafx.domain.nodesession import NodeSession
 from vmafx.domain.scoring import Backend
-from vmafx.ports.jobstore import QueueCounts
+from vmafx.ports.jobstore import QueueCounts, Waiting
 
 __all__ = ["RowDamagedError", "SqliteReading", "SqliteTransaction"]
 
@@ -60,16 +61,17 @@ class SqliteReading:
 
     def job(self, job_id: JobId) -> Job | None:
         """Return a job of any tenant."""
-        row = self._named("job", job_id)
-        return None if row is None else _read(job_of, row)
+        rows = self._named("job", job_id)
+        return _read(job_of, rows[0]) if rows else None
 
     def history(self, job_id: JobId) -> JobHistory | None:
         """Return a job of any tenant with all its attempts, the earliest first."""
-        job = self.job(job_id)
-        if job is None:
+        rows = self._named("history", job_id)
+        if not rows:
             return None
-        rows = self._execute(QUERIES["attempts"], (job_id,)).fetchall()
-        return JobHistory(job=job, attempts=tuple(_read(attempt_of, row) for row in rows))
+        job = _read(job_of, rows[0])
+        attempts = (row[JOB_COLUMNS:] for row in rows if row[JOB_COLUMNS] is not None)
+        return JobHistory(job=job, attempts=tuple(_read(attempt_of, row) for row in attempts))
 
     def page(
         self, tenant: TenantId, *, statuses: frozenset[JobStatus], after: JobCursor | None, limit: int
@@ -100,10 +102,15 @@ class SqliteReading:
             if pending or running
         )
 
+    def waiting(self, *, at_most: int) -> tuple[Waiting, ...]:
+        """Return the pending jobs that ask for a backend, each pair of tenant and backend in order."""
+        rows = self._execute(QUERIES["waiting"], (at_most,)).fetchall()
+        return tuple(_read(waiting_of, row) for row in rows)
+
     def session(self, session_id: SessionId) -> KeptSession | None:
         """Return a session of any tenant, live or not."""
-        row = self._named("session", session_id)
-        return None if row is None else _read(session_of, row)
+        rows = self._named("session", session_id)
+        return _read(session_of, rows[0]) if rows else None
 
     def live_sessions(self, tenant: TenantId, *, at: datetime) -> tuple[NodeSession, ...]:
         """Return a tenant's sessions with `expires_at >= at`, by `registered_at`, then by id."""
@@ -113,13 +120,12 @@ class SqliteReading:
         """Return how many sessions of all tenants have `expires_at >= at`."""
         return self._number("live_count", micros(at))
 
-    def _named(self, query: str, name: str) -> Row | None:
-        """Return the row that an id names; one that is no UTF-8 names nothing."""
+    def _named(self, query: str, name: str) -> list[Row]:
+        """Return the rows that an id names; one that is no UTF-8 names nothing."""
         try:
-            row: Row | None = self._execute(QUERIES[query], (name,)).fetchone()
+            return self._execute(QUERIES[query], (name,)).fetchall()
         except UnicodeEncodeError:
-            return None
-        return row
+            return []
 
     def _sessions(self, query: str, *asked: object) -> tuple[NodeSession, ...]:
         rows = self._execute(QUERIES[query], asked).fetchall()
@@ -158,24 +164,27 @@ class SqliteTransaction(SqliteReading):
         now = micros(at)
         firsts: list[Row] = []
         for word in (ANY_BACKEND, *(backend.value for backend in backends)):
-            with closing(self._execute(QUERIES["next_claimable"], (tenant, word, now))) as cursor:
-                firsts.extend(cursor)
+            firsts += self._execute(QUERIES["next_claimable"], (tenant, word, now)).fetchall()
         if not firsts:
             return None
         first = firsts[0] if len(firsts) == 1 else min(firsts, key=_in_queue)
         return _read(job_of, first)
 
+    def waits_beyond(self, at: datetime, *, limit: int) -> tuple[JobId, ...]:
+        """Return pending jobs of all tenants with `available_at > at`, in any order."""
+        return tuple(job for (job,) in self._execute(QUERIES["waits_beyond"], (micros(at), limit)))
+
     def held(self, session_id: SessionId) -> tuple[JobId, ...]:
         """Return the jobs whose open attempt a session holds, by id."""
         return tuple(job for (job,) in self._execute(QUERIES["held"], (session_id,)))
 
-    def running(self) -> Iterable[JobId]:
-        """Return every job that has an open attempt, of all tenants."""
-        return [job for (job,) in self._execute(QUERIES["running"])]
+    def leases(self, *, after: tuple[SessionId, JobId], limit: int) -> tuple[tuple[SessionId, JobId], ...]:
+        """Return open attempts of all tenants by session, then by job."""
+        return tuple(self._execute(QUERIES["leases"], (*after, limit)))
 
-    def sessions(self) -> Iterable[NodeSession]:
-        """Return every session that is kept, of all tenants."""
-        return self._sessions("sessions")
+    def sessions(self, *, after: SessionId, limit: int) -> tuple[NodeSession, ...]:
+        """Return sessions of all tenants, live or not, by id."""
+        return self._sessions("sessions", after, limit)
 
     def newest_registration(self, tenant: TenantId, node: NodeName) -> datetime | None:
         """Return the latest `registered_at` of the sessions kept under a node name, live or not."""
@@ -219,6 +228,12 @@ class SqliteTransaction(SqliteReading):
     def remove_session(self, session_id: SessionId) -> None:
         """Remove a session; no open attempt is held by it."""
         self._write("remove_session", (session_id,))
+
+    def try_writing(self) -> None:
+        """Write what changes nothing: the version as it is, which costs one page."""
+        (version,) = self._execute("PRAGMA user_version").fetchone()
+        self.writes += 1
+        self._execute(f"PRAGMA user_version = {version}")
 
     def purge(self, *, finished_before: datetime, limit: int) -> int:
         """Delete ended jobs with `finished_at < finished_before`, by `finished_at`, then by id.

@@ -72,6 +72,8 @@ class Server(Generic[B]):
     """A thread that serves calls.
 
     It waits for no company: it takes what waits when it is free. What comes while it works is the next batch.
+    Calls that are made in one turn of the event loop come together, at the turn's end: a thread that woke for
+    the first of them would contend with the loop for the interpreter, and take it alone.
 
     Args:
         name: The thread's name.
@@ -88,7 +90,9 @@ class Server(Generic[B]):
     ) -> None:
         self._serve = serve
         self._refusal = refusal
-        self._waiting: SimpleQueue[Call[B, Any] | None] = SimpleQueue()
+        self._made: list[Call[B, Any]] = []  # in this turn of the loop
+        self._waiting: SimpleQueue[Sequence[Call[B, Any]] | None] = SimpleQueue()
+        self._next: list[Call[B, Any]] = []  # that the thread has come for
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -110,7 +114,9 @@ class Server(Generic[B]):
         loop = self._loop = asyncio.get_running_loop()
         call = Call(work, surely=surely)
         call.future = loop.create_future()
-        self._waiting.put(call)
+        if not self._made:
+            loop.call_soon(self._hand_over)
+        self._made.append(call)
         cancelled: asyncio.CancelledError | None = None
         while not call.settled:
             try:
@@ -129,11 +135,17 @@ class Server(Generic[B]):
         """Serve what waits, and nothing that comes later."""
         if not self._closing:
             self._closing = True
+            self._hand_over()
             self._waiting.put(None)
 
     def join(self) -> None:
         """Return when the thread has ended."""
         self._thread.join()
+
+    def _hand_over(self) -> None:
+        if self._made:
+            self._waiting.put(self._made)
+            self._made = []
 
     def _run(self) -> None:
         going = True
@@ -151,17 +163,16 @@ class Server(Generic[B]):
 
     def _batch(self) -> tuple[list[Call[B, Any]], bool]:
         """Return the calls that wait, once there is one, and whether more may come."""
-        calls: list[Call[B, Any]] = []
-        try:
-            call = self._waiting.get()
-            while call is not None:
-                calls.append(call)
-                if len(calls) == BATCH_CALLS_MAX:
-                    return calls, True
-                call = self._waiting.get_nowait()
-        except Empty:
-            return calls, True
-        return calls, False
+        going = True
+        with suppress(Empty):
+            while going and len(self._next) < BATCH_CALLS_MAX:
+                made = self._waiting.get(block=not self._next)
+                if made is None:
+                    going = False
+                else:
+                    self._next += made
+        calls, self._next = self._next[:BATCH_CALLS_MAX], self._next[BATCH_CALLS_MAX:]
+        return calls, going
 
     def _deliver(self, calls: list[Call[B, Any]]) -> None:
         loop = self._loop

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from vmafx.adapters.store.sqlite_books import RowDamagedError
+from vmafx.domain.errors import StoreUnavailableError
 from vmafx.domain.text import quoted, shown
 
-__all__ = ["SETTING", "meaning", "of_file", "os_meaning"]
+__all__ = ["SETTING", "meaning", "os_meaning", "unavailable", "unavailable_by"]
 
 SETTING: Final = "VMAFX_DB_PATH"
 """The setting that names the file."""
@@ -47,20 +48,44 @@ def meaning(error: sqlite3.Error) -> str:
     if isinstance(error, RowDamagedError):
         return f"holds a row that cannot be used: {_words(error)}"
     code = getattr(error, "sqlite_errorcode", None)
-    if code is None:
-        return f"{_FAILED} ({_words(error)})"
-    return f"{_MEANINGS.get(code & _PRIMARY, _FAILED)} ({error.sqlite_errorname}: {_words(error)})"
+    name = "" if code is None else f"{error.sqlite_errorname}: "
+    return f"{_kind(error)} ({name}{_words(error)})"
 
 
-def of_file(path: str, problem: str) -> str:
-    """Return the text of an error about the file, for calls; errors of the start name the setting."""
-    return f"database {quoted(path)} {problem}"
+def unavailable(path: str, problem: str, *, told: str | None = None) -> StoreUnavailableError:
+    """Return the error of a call that the file does not allow; errors of the start name the setting.
+
+    Args:
+        path: The file; callers are not told of it.
+        problem: What is wrong with it, to be read after its name.
+        told: What callers are told instead, in the same form; None for the problem.
+    """
+    return StoreUnavailableError(
+        f"database {quoted(path)} {problem}", told=f"the database {problem if told is None else told}"
+    )
+
+
+def unavailable_by(path: str, error: sqlite3.Error) -> StoreUnavailableError:
+    """Return the error of a call that met an error of SQLite, whose own words callers are not told.
+
+    Args:
+        path: The file.
+        error: The error.
+    """
+    return unavailable(path, meaning(error), told=_kind(error))
 
 
 def os_meaning(error: OSError) -> str:
     """Return what an error of the system means, to be read after the name of the file."""
     about = error.filename if isinstance(error.filename, str) else ""
     return f"cannot be used: {error.strerror or error}{about and f': {quoted(about)}'}"
+
+
+def _kind(error: sqlite3.Error) -> str:
+    if isinstance(error, RowDamagedError):
+        return "holds a row that cannot be used"
+    code = getattr(error, "sqlite_errorcode", None)
+    return _FAILED if code is None else _MEANINGS.get(code & _PRIMARY, _FAILED)
 
 
 def _words(error: Exception) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vmafx.adapters.store.sqlite_books import SqliteReading, SqliteTransaction
 from vmafx.adapters.store.sqlite_calls import Call, Server
-from vmafx.adapters.store.sqlite_faults import meaning, of_file
+from vmafx.adapters.store.sqlite_faults import unavailable, unavailable_by
 from vmafx.adapters.store.sqlite_file import DatabaseFile
 from vmafx.adapters.store.transaction import Reading, Transaction, Transactions
 from vmafx.domain.errors import StoreUnavailableError
@@ -66,7 +66,7 @@ class SqliteTransactions:
         self._file.let_go()
 
     def _closed(self) -> StoreUnavailableError:
-        return StoreUnavailableError(of_file(self._file.path, "is closed"))
+        return unavailable(self._file.path, "is closed")
 
 
 class _Writing:
@@ -165,7 +165,7 @@ def _told(path: str, error: Exception) -> Exception:
     """Return the error in our words; errors of the work itself are left as they are."""
     if not isinstance(error, sqlite3.Error):
         return error
-    told = StoreUnavailableError(of_file(path, meaning(error)))
+    told = unavailable_by(path, error)
     told.__cause__ = error
     return told
 

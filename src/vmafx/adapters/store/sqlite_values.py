@@ -13,9 +13,11 @@ from vmafx.domain.attempt import Attempt, AttemptOutcome
 from vmafx.domain.job import Job, JobId, JobResult, JobSpec, JobStatus
 from vmafx.domain.nodesession import Capability, NodeSession
 from vmafx.domain.scoring import Backend
+from vmafx.ports.jobstore import Waiting
 
 __all__ = [
     "ANY_BACKEND",
+    "JOB_COLUMNS",
     "Row",
     "attempt_changes",
     "attempt_of",
@@ -27,6 +29,7 @@ __all__ = [
     "micros",
     "session_of",
     "session_row",
+    "waiting_of",
 ]
 
 Row: TypeAlias = tuple[Any, ...]
@@ -34,6 +37,9 @@ Row: TypeAlias = tuple[Any, ...]
 
 ANY_BACKEND: Final = ""
 """What the column of the backend holds for a job that runs anywhere."""
+
+JOB_COLUMNS: Final = 21
+"""How many columns a job has."""
 
 _SESSIONS_KEPT: Final = 1024
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -56,7 +62,7 @@ def micros(at: datetime) -> int:
 
 def instant(micros: int) -> datetime:
     """Return the instant that `micros` made a number of, in UTC."""
-    return _EPOCH + timedelta(microseconds=micros)
+    return _EPOCH + micros * _MICROSECOND
 
 
 # ---------------------------------------------------------------- jobs
@@ -88,6 +94,15 @@ def job_of(row: Row) -> Job:
         result=None if row[18] is None else JobResult(score=row[18], features=json.loads(row[19])),
         error=row[20],
     )
+
+
+def waiting_of(row: Row) -> Waiting:
+    """Return what a row of the query `waiting` tells.
+
+    Raises:
+        ValueError: Its backend is none of ours.
+    """
+    return Waiting(tenant=row[0], backend=Backend(row[1]), pending=row[2])
 
 
 def job_row(job: Job) -> Row:
@@ -141,7 +156,7 @@ def job_changes(before: Job, after: Job) -> Row:
 
 
 def attempt_of(row: Row) -> Attempt:
-    """Return the attempt that a row holds, in the columns of the query `attempts`.
+    """Return the attempt that a row holds, in the columns of the query `history` after those of the job.
 
     Raises:
         KeyError: A word in it is none of ours.

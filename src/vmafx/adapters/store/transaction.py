@@ -6,7 +6,7 @@ and what to write in which call, `vmafx.adapters.store.keeping` says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, TypeVar
@@ -15,7 +15,7 @@ from vmafx.domain.attempt import Attempt, JobHistory
 from vmafx.domain.job import Job, JobCursor, JobId, JobStatus, NodeName, SessionId, TenantId
 from vmafx.domain.nodesession import NodeSession
 from vmafx.domain.scoring import Backend
-from vmafx.ports.jobstore import QueueCounts
+from vmafx.ports.jobstore import QueueCounts, Waiting
 
 __all__ = ["JobRows", "KeptSession", "Reading", "Transaction", "Transactions", "changed_rows"]
 
@@ -56,6 +56,14 @@ class Reading(Protocol):
         """Return the counts of each tenant with a pending or running job, by tenant."""
         ...
 
+    def waiting(self, *, at_most: int) -> tuple[Waiting, ...]:
+        """Return the pending jobs that ask for a backend, each pair of tenant and backend in order.
+
+        Args:
+            at_most: How far they are counted for each.
+        """
+        ...
+
     def session(self, session_id: SessionId) -> KeptSession | None:
         """Return a session of any tenant, live or not."""
         ...
@@ -84,16 +92,20 @@ class Transaction(Reading, Protocol):
         """Return the job that `vmafx.domain.job.next_claimable` would choose of all that are stored."""
         ...
 
+    def waits_beyond(self, at: datetime, *, limit: int) -> tuple[JobId, ...]:
+        """Return pending jobs of all tenants with `available_at > at`, in any order."""
+        ...
+
     def held(self, session_id: SessionId) -> tuple[JobId, ...]:
         """Return the jobs whose open attempt a session holds, by id."""
         ...
 
-    def running(self) -> Iterable[JobId]:
-        """Return every job that has an open attempt, of all tenants; the caller writes as it goes."""
+    def leases(self, *, after: tuple[SessionId, JobId], limit: int) -> tuple[tuple[SessionId, JobId], ...]:
+        """Return open attempts of all tenants by session, then by job, those above a place only."""
         ...
 
-    def sessions(self) -> Iterable[NodeSession]:
-        """Return every session that is kept, of all tenants; the caller writes as it goes."""
+    def sessions(self, *, after: SessionId, limit: int) -> tuple[NodeSession, ...]:
+        """Return sessions of all tenants, live or not, by id, those above one only."""
         ...
 
     def newest_registration(self, tenant: TenantId, node: NodeName) -> datetime | None:
@@ -129,6 +141,10 @@ class Transaction(Reading, Protocol):
 
     def remove_session(self, session_id: SessionId) -> None:
         """Remove a session; no open attempt is held by it."""
+        ...
+
+    def try_writing(self) -> None:
+        """Write what changes nothing: the transaction ends well only where others that write can."""
         ...
 
     def purge(self, *, finished_before: datetime, limit: int) -> int:

@@ -3,7 +3,7 @@
 CREATE TABLE jobs (
     id                TEXT    NOT NULL PRIMARY KEY CHECK (id <> ''),
     tenant            TEXT    NOT NULL CHECK (tenant <> ''),
-    status            TEXT    NOT NULL CHECK (status IN ('pending', 'running', 'completed', 'failed', 'cancelled')),
+    status            TEXT    NOT NULL,
     reference         TEXT    NOT NULL CHECK (reference <> ''),
     distorted         TEXT    NOT NULL CHECK (distorted <> ''),
     model             TEXT,
@@ -22,10 +22,14 @@ CREATE TABLE jobs (
     score             REAL,
     features          TEXT,                                 -- JSON object: name to number
     error             TEXT,
-    CHECK ((finished_us IS NOT NULL) = (status IN ('completed', 'failed', 'cancelled'))),
-    CHECK ((score IS NOT NULL) = (status = 'completed')),
-    CHECK ((features IS NOT NULL) = (status = 'completed')),
-    CHECK ((error IS NOT NULL) = (status = 'failed'))
+    CHECK (CASE status                                      -- in words one by one: SQLite makes a table of an IN list
+           WHEN 'pending' THEN finished_us IS NULL AND score IS NULL AND features IS NULL AND error IS NULL
+           WHEN 'running' THEN finished_us IS NULL AND score IS NULL AND features IS NULL AND error IS NULL
+           WHEN 'completed' THEN finished_us NOT NULL AND score NOT NULL AND features NOT NULL AND error IS NULL
+           WHEN 'failed' THEN finished_us NOT NULL AND score IS NULL AND features IS NULL AND error NOT NULL
+           WHEN 'cancelled' THEN finished_us NOT NULL AND score IS NULL AND features IS NULL AND error IS NULL
+           ELSE 0
+           END)
 ) STRICT;
 
 -- The queue: for one tenant and one backend the next job is the first entry, whatever else is stored. It ends in
@@ -54,13 +58,25 @@ CREATE TABLE attempts (
     lease_expires_us      INTEGER,
     listed                INTEGER NOT NULL CHECK (listed IN (0, 1)),
     unlisted_heartbeats   INTEGER NOT NULL CHECK (unlisted_heartbeats >= 0),
-    outcome               TEXT    CHECK (outcome IN ('completed', 'failed', 'released', 'expired', 'cancelled',
-                                                     'never_started', 'undone', 'superseded')),
+    outcome               TEXT,
     ended_us              INTEGER,
     error                 TEXT,
     PRIMARY KEY (job, number),
-    CHECK ((outcome IS NULL) = (ended_us IS NULL)),
-    CHECK ((outcome IS NULL) = (lease_expires_us IS NOT NULL))
+    CHECK (CASE
+           WHEN outcome IS NULL THEN ended_us IS NULL AND lease_expires_us NOT NULL
+           ELSE ended_us NOT NULL AND lease_expires_us IS NULL
+           END),
+    CHECK (CASE outcome
+           WHEN 'completed' THEN 1
+           WHEN 'failed' THEN 1
+           WHEN 'released' THEN 1
+           WHEN 'expired' THEN 1
+           WHEN 'cancelled' THEN 1
+           WHEN 'never_started' THEN 1
+           WHEN 'undone' THEN 1
+           WHEN 'superseded' THEN 1
+           ELSE outcome IS NULL
+           END)
 ) STRICT, WITHOUT ROWID;
 
 -- What runs, however many attempts have ended. The leases stand in it, so that a sweep reads nothing else; an index in

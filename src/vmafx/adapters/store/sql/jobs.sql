@@ -26,6 +26,13 @@ SELECT id, tenant, status, reference, distorted, model, backend, priority, idemp
  ORDER BY priority DESC, created_us, id
  LIMIT 1;
 
+-- name: waits_beyond
+-- Runs through the whole queue, 0.2 s for a million jobs, and reads no job: for a start, and after an absence.
+SELECT id
+  FROM jobs INDEXED BY jobs_queue
+ WHERE status = 'pending' AND available_us > ?
+ LIMIT ?;
+
 -- name: page
 -- One status at a time, each in order; whoever asks for several merges them.
 SELECT id, tenant, status, reference, distorted, model, backend, priority, idempotency_key, max_lost_attempts,
@@ -56,6 +63,37 @@ SELECT tenants.tenant,
        (SELECT min(created_us) FROM jobs WHERE jobs.tenant = tenants.tenant AND status = 'pending')
   FROM tenants
  WHERE tenants.tenant IS NOT NULL;
+
+-- name: waiting
+-- Steps through `jobs_queue` from tenant to tenant and from backend to backend, and counts no further than it must.
+WITH RECURSIVE tenants (tenant) AS (
+    SELECT min(tenant) FROM jobs INDEXED BY jobs_queue WHERE status = 'pending'
+     UNION ALL
+    SELECT (SELECT min(jobs.tenant)
+              FROM jobs INDEXED BY jobs_queue
+             WHERE jobs.tenant > tenants.tenant AND status = 'pending')
+      FROM tenants
+     WHERE tenants.tenant IS NOT NULL
+),
+asked (tenant, backend) AS (
+    SELECT tenant, '' FROM tenants WHERE tenant IS NOT NULL
+     UNION ALL
+    SELECT asked.tenant,
+           (SELECT min(jobs.backend)
+              FROM jobs INDEXED BY jobs_queue
+             WHERE jobs.tenant = asked.tenant AND jobs.backend > asked.backend AND status = 'pending')
+      FROM asked
+     WHERE asked.backend IS NOT NULL
+)
+SELECT asked.tenant, asked.backend,
+       (SELECT count(*)
+          FROM (SELECT 1
+                  FROM jobs INDEXED BY jobs_queue
+                 WHERE jobs.tenant = asked.tenant AND jobs.backend = asked.backend AND status = 'pending'
+                 LIMIT ?))
+  FROM asked
+ WHERE asked.backend <> ''
+ ORDER BY asked.tenant, asked.backend;
 
 -- name: add_job
 INSERT INTO jobs (

@@ -8,7 +8,9 @@ SELECT id, tenant, node, registered_us, expires_us, last_heartbeat_us, instance,
 SELECT id, tenant, node, registered_us, expires_us, last_heartbeat_us, instance, backends, gpu_vendor, concurrency,
        token_sha256
   FROM sessions
- ORDER BY id;
+ WHERE id > ?
+ ORDER BY id
+ LIMIT ?;
 
 -- name: live_sessions
 SELECT id, tenant, node, registered_us, expires_us, last_heartbeat_us, instance, backends, gpu_vendor, concurrency,
