@@ -39,18 +39,23 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from vmafx.adapters.auth.disabled import EveryoneVerifier
 from vmafx.adapters.clock.system import SystemClock
 from vmafx.adapters.fakes.controller import PULL_WAIT_S, ControllerMode, FakeController
 from vmafx.adapters.fakes.controller_calls import HeartbeatCall
 from vmafx.adapters.fakes.controller_faults import Fail
 from vmafx.adapters.fakes.telemetry import RecordingTelemetry
-from vmafx.adapters.grpc.servers import NodeCalls, add_controller_service
+from vmafx.adapters.grpc.gate import Gate
+from vmafx.adapters.grpc.node_calls import NodeCalls
+from vmafx.adapters.grpc.roles import CONTROLLER_ROLES
+from vmafx.adapters.grpc.services import Services
+from vmafx.domain.callers import RoleTable
 from vmafx.domain.job import JobId, JobSpec
 from vmafx.domain.nodesession import Capability
 from vmafx.domain.retry import Call, StatusCode
 from vmafx.domain.scoring import Backend
 from vmafx.domain.session_state import Session
-from vmafx.ports.controller import Assignment, Controller
+from vmafx.ports.controller import Assignment, Desk
 
 STEP_S = 0.02
 WAIT_MAX_S = 60.0
@@ -98,7 +103,7 @@ async def _unauthenticated(_request, context):
 
 @asynccontextmanager
 async def serve(
-    controller: Controller,
+    controller: Desk,
     *,
     credentials: grpc.ServerCredentials | None = None,
     host: str = "127.0.0.1",
@@ -114,8 +119,10 @@ async def serve(
     """
     interceptors = [] if recorder is None else [recorder]
     server = grpc.aio.server(interceptors=interceptors, options=(("grpc.so_reuseport", 0), *options))
-    calls = NodeCalls(controller, telemetry=telemetry or RecordingTelemetry())
-    add_controller_service(server, calls)
+    telemetry = telemetry or RecordingTelemetry()
+    calls = NodeCalls(lambda _caller: controller, telemetry=telemetry)
+    gate = Gate(EveryoneVerifier(), RoleTable(CONTROLLER_ROLES), telemetry)
+    server.add_generic_rpc_handlers((Services(gate, calls, telemetry=telemetry),))
     shown = f"[{host}]" if ":" in host else host
     if credentials is None:
         bound = server.add_insecure_port(f"{shown}:{port}")
@@ -125,8 +132,9 @@ async def serve(
     try:
         yield f"{shown}:{bound}"
     finally:
-        calls.end_pulls()
+        calls.end_waits()
         await server.stop(grace=END_GRACE_S)
+        await calls.drained()
 
 
 # -------------------------------------------------------------------- on its own
@@ -145,6 +153,7 @@ class RootsByJob:
         self.register = controller.register
         self.heartbeat = controller.heartbeat
         self.report = controller.report
+        self.take_back = controller.take_back
         self.roots.clear()
 
     async def pull(self, session: Session, capability: Capability, *, timeout_s: float) -> Assignment | None:

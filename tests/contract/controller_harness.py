@@ -11,6 +11,7 @@ from functools import partial
 from typing import Protocol, TypeAlias
 
 from tests.controller_server import serve
+from tests.desks import DEV, an_office, move
 from vmafx.adapters.auth.bearer import NoToken
 from vmafx.adapters.clock.system import SystemClock
 from vmafx.adapters.fakes.clock import VirtualClock
@@ -18,12 +19,13 @@ from vmafx.adapters.fakes.controller import ControllerMode, FakeController
 from vmafx.adapters.fakes.telemetry import RecordingTelemetry
 from vmafx.adapters.grpc.client import open_controller
 from vmafx.domain.address import HostPort
+from vmafx.domain.attempt import violations
 from vmafx.domain.job import JobId, JobSpec, JobStatus
 from vmafx.domain.lease import Heartbeat
 from vmafx.domain.nodesession import Capability
 from vmafx.domain.report import Report
 from vmafx.domain.session_state import Session
-from vmafx.ports.controller import Assignment, Controller, HeartbeatAnswer, NodeIdentity, Registration
+from vmafx.ports.controller import Assignment, Controller, Desk, HeartbeatAnswer, NodeIdentity, Registration
 
 ROOTS = ("/clips", "https://clips.invalid/")
 MARGIN_S = 60.0
@@ -39,6 +41,7 @@ class Trait(Enum):
     NAMES_CANCELLED = "heartbeats name cancelled jobs"
     FIRST_SUCCESS_WINS = "a success counts although the lease was lost"
     TAKES_OVER = "a newer session of the same process takes an attempt over"
+    TAKES_BACK = "an assignment whose node is gone is undone"
     RETRIES_FAILURES = "a failure may ask for another try"
     GIVES_BACK_UNSTARTED = "a job that no heartbeat ever lists goes back"
 
@@ -98,6 +101,33 @@ class FakeHarness:
 
     async def pass_time(self, seconds: float) -> None:
         await self._clock.advance(seconds)
+
+
+class DeskHarness:
+    """A `Desk` of our own controller over a store in memory, on a virtual clock."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.office = an_office(clock)
+        self.controller = self.office.desk()
+        self.traits = frozenset(Trait)
+        self._clock = clock
+
+    async def submit(self, spec: JobSpec) -> JobId:
+        return await self.office.submit(spec)
+
+    async def cancel(self, job_id: JobId) -> None:
+        await self.office.cancel(job_id)
+
+    async def look(self, job_id: JobId) -> Seen:
+        history = await self.office.store.history(DEV, job_id)
+        assert violations(history) == ()
+        job = history.job
+        return Seen(
+            status=job.status, score=None if job.result is None else job.result.score, error=job.error or ""
+        )
+
+    async def pass_time(self, seconds: float) -> None:
+        await move(self._clock, seconds, self.office)
 
 
 class Calls:
@@ -161,6 +191,14 @@ class Counted:
             await self._inner.report(session, job_id, report, timeout_s=timeout_s + self._more_s)
 
 
+class CountedDesk(Counted):
+    """The same of a `Desk`."""
+
+    def __init__(self, inner: Desk, calls: Calls, end: str, more_s: float) -> None:
+        super().__init__(inner, calls, end, more_s)
+        self.take_back = inner.take_back
+
+
 class WireHarness:
     """A `FakeController` on a virtual clock, and a `GrpcController` that calls it over a real connection."""
 
@@ -202,6 +240,13 @@ async def fake_original(clock: VirtualClock) -> AsyncIterator[Harness]:
 
 
 @asynccontextmanager
+async def desk(clock: VirtualClock) -> AsyncIterator[Harness]:
+    harness = DeskHarness(clock)
+    yield harness
+    harness.office.telemetry.assert_no_misuse()
+
+
+@asynccontextmanager
 async def grpc(clock: VirtualClock) -> AsyncIterator[Harness]:
     async with over_grpc(clock, ControllerMode.CURRENT) as harness:
         yield harness
@@ -216,7 +261,7 @@ async def grpc_original(clock: VirtualClock) -> AsyncIterator[Harness]:
 @asynccontextmanager
 async def over_grpc(clock: VirtualClock, mode: ControllerMode) -> AsyncIterator[Harness]:
     behind, calls, telemetry = FakeHarness(clock, mode), Calls(), RecordingTelemetry()
-    served = Counted(behind.controller, calls, "controller", -MARGIN_S - ROUNDING_S)
+    served = CountedDesk(behind.controller, calls, "controller", -MARGIN_S - ROUNDING_S)
     async with (
         serve(served, telemetry=telemetry) as address,
         open_controller(
@@ -231,4 +276,6 @@ async def over_grpc(clock: VirtualClock, mode: ControllerMode) -> AsyncIterator[
     assert telemetry.events == []
 
 
-MAKERS: tuple[Maker, ...] = (fake, fake_original, grpc, grpc_original)
+MAKERS: tuple[Maker, ...] = (fake, fake_original, desk, grpc, grpc_original)
+DESKS: tuple[Maker, ...] = (fake, fake_original, desk)
+"""Those that are a `Desk` as well: a node at the other end of a wire takes nothing back."""

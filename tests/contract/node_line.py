@@ -13,12 +13,17 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from vmafx.adapters.auth.disabled import EveryoneVerifier
 from vmafx.adapters.fakes.clock import VirtualClock
 from vmafx.adapters.fakes.controller import FakeController
 from vmafx.adapters.fakes.telemetry import RecordingTelemetry
 from vmafx.adapters.grpc._generated.vmafx.controller.v1 import controller_pb2 as pb
 from vmafx.adapters.grpc.client import GrpcController
-from vmafx.adapters.grpc.servers import NodeCalls, add_controller_service
+from vmafx.adapters.grpc.gate import Gate
+from vmafx.adapters.grpc.node_calls import NodeCalls
+from vmafx.adapters.grpc.roles import CONTROLLER_ROLES
+from vmafx.adapters.grpc.services import Services
+from vmafx.domain.callers import RoleTable
 from vmafx.domain.retry import Call
 
 HANG_GUARD_S = 30.0
@@ -170,6 +175,9 @@ class ServerEnd:
     async def report(self, session, job_id, report, *, timeout_s):
         await self._call(self._inner.report, session, job_id, report)
 
+    async def take_back(self, session, assignment):
+        await self._inner.take_back(session, assignment)
+
 
 class Line(grpc.aio.ServerInterceptor):
     """A server that can be killed and started again on its port; it knows calls by their numbers.
@@ -190,7 +198,9 @@ class Line(grpc.aio.ServerInterceptor):
 
     async def start(self) -> None:
         self._server = grpc.aio.server(interceptors=[self], options=[("grpc.so_reuseport", 0)])
-        add_controller_service(self._server, NodeCalls(self._served, telemetry=self.telemetry))
+        calls = NodeCalls(lambda _caller: self._served, telemetry=self.telemetry)
+        gate = Gate(EveryoneVerifier(), RoleTable(CONTROLLER_ROLES), self.telemetry)
+        self._server.add_generic_rpc_handlers((Services(gate, calls, telemetry=self.telemetry),))
         self.port = self._server.add_insecure_port(f"{LOOPBACK}:{self.port}")
         await self._server.start()
 

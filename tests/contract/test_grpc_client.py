@@ -214,6 +214,7 @@ async def test_peer_that_nobody_is_at_is_unavailable_at_once(call: Calling) -> N
     async with connected(unused_address()) as controller:
         failure = await failure_of(call(controller))
     assert (failure.code, failure.retryable) == ("UNAVAILABLE", True)
+    assert failure.message.endswith("check VMAFX_CONTROLLER_ADDR, and whether the controller runs")
 
 
 async def test_peer_that_speaks_tls_is_unavailable_and_tls_is_hinted_at() -> None:

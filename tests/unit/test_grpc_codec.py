@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from vmafx.adapters.grpc import codec
 from vmafx.adapters.grpc._generated.vmafx.controller.v1 import controller_pb2 as pb
-from vmafx.domain.error_text import ERROR_BYTES_MAX
 from vmafx.domain.errors import ControllerError
-from vmafx.domain.job import JobId, JobResult, NodeName, SessionId
-from vmafx.domain.lease import Heartbeat
+from vmafx.domain.job import ID_BYTES_MAX, JobId, JobResult, NodeName, SessionId, node_name_problem
+from vmafx.domain.lease import Heartbeat, Sight
 from vmafx.domain.nodesession import Capability, InstanceId
 from vmafx.domain.report import Partial, Report
 from vmafx.domain.scoring import Backend, Failure, Retry
@@ -24,16 +23,20 @@ SECRET = "s3cret-of-the-session"
 SESSION = Session(generation=7, node_id=SessionId("node-1"), session_token=SECRET)
 
 texts = st.text()  # NUL, newlines and emoji among them; no lone surrogates
+ids = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 counts = st.integers(min_value=-(2**31), max_value=2**31 - 1)
+slots = st.integers(min_value=0, max_value=2**31 - 1)
 attempts = st.none() | st.integers(min_value=1, max_value=codec.ATTEMPT_MAX)
+plain_texts = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=60)  # 4 bytes each at most
 capabilities = st.builds(
-    Capability, backends=st.frozensets(st.sampled_from(Backend)), gpu_vendor=texts, concurrency=counts
+    Capability, backends=st.frozensets(st.sampled_from(Backend)), gpu_vendor=plain_texts, concurrency=slots
 )
-instances = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), min_size=1, max_size=256)
-identities = st.builds(NodeIdentity, name=texts.map(NodeName), instance=st.none() | instances.map(InstanceId))
-sessions = st.builds(Session, generation=st.just(0), node_id=texts.map(SessionId), session_token=texts)
-job_ids = st.lists(texts.map(JobId), max_size=64).map(tuple)
+names = texts.filter(bool)
+instances = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=256)
+identities = st.builds(NodeIdentity, name=names.map(NodeName), instance=st.none() | instances.map(InstanceId))
+sessions = st.builds(Session, generation=st.just(0), node_id=ids.map(SessionId), session_token=texts)
+job_ids = st.lists(ids.map(JobId), max_size=64).map(tuple)
 heartbeats = st.builds(Heartbeat, jobs_running=counts, listed=job_ids)
 failures = st.builds(
     Failure,
@@ -41,7 +44,9 @@ failures = st.builds(
     retry=st.sampled_from(Retry),
 )
 contents = (
-    st.builds(JobResult, score=numbers, features=st.dictionaries(texts, numbers, max_size=8))
+    st.builds(
+        JobResult, score=numbers, features=st.dictionaries(plain_texts.filter(bool), numbers, max_size=8)
+    )
     | failures
     | st.builds(Partial, scores=st.lists(numbers, max_size=8).map(tuple))
 )
@@ -225,7 +230,7 @@ def test_metadata_may_be_read_once() -> None:
     assert report == Report(content=Failure(error="broken", retry=Retry.ELSEWHERE), attempt=4)
 
 
-@pytest.mark.parametrize("instance", ["", "a\nb", "ä", "x" * 257])
+@pytest.mark.parametrize("instance", ["", "a\nb", "ä", "x" * 257, " x", "x ", "a b"])
 def test_an_instance_that_is_none_is_not_there_and_never_sent(instance: str) -> None:
     told = codec.identity_from(pb.RegisterNodeRequest(name="n"), (("vmafx-instance", instance),))
     assert told == NodeIdentity(name=NodeName("n"))
@@ -246,9 +251,67 @@ def test_backends_that_are_none_are_passed_over() -> None:
 
 
 def test_too_many_backends_are_refused() -> None:
-    assert codec.capability_from(pb.NodeCapability(backends=["cpu"] * 64)).backends == {Backend.CPU}
-    with refused("INVALID_ARGUMENT", "capability lists 65 backends, at most 64 are accepted"):
-        codec.capability_from(pb.NodeCapability(backends=["cpu"] * 65))
+    assert codec.capability_from(pb.NodeCapability(backends=["cpu"] * 16)).backends == {Backend.CPU}
+    with refused("INVALID_ARGUMENT", "capability lists 17 backends, at most 16 are accepted"):
+        codec.capability_from(pb.NodeCapability(backends=["cpu"] * 17))
+
+
+@pytest.mark.parametrize("letter", ["j", "é"])
+def test_an_id_that_is_too_long_is_cut_to_one_that_is_nobodys(letter: str) -> None:
+    longest = letter * (256 // len(letter.encode()))
+    for fits in ("", "j", longest):
+        beat = pb.HeartbeatRequest(node_id=fits, running_job_ids=[fits, "j"])
+        assert codec.session_from(beat).node_id == fits
+        assert codec.heartbeat_from(beat).listed == (fits, "j")
+        assert codec.reported_job_from(pb.ReportResultRequest(job_id=fits)) == fits
+    long = letter * 100_000
+    beat = pb.HeartbeatRequest(node_id=long, running_job_ids=[long, "j"], jobs_running=2)
+    cut = codec.reported_job_from(pb.ReportResultRequest(job_id=long))
+    assert codec.session_from(beat).node_id == cut
+    assert codec.heartbeat_from(beat) == Heartbeat(jobs_running=2, listed=(cut, JobId("j")))
+    assert ID_BYTES_MAX < len(cut.encode()) < 2000
+
+
+def test_a_count_below_0_agrees_with_no_list() -> None:
+    for listed in ([], ["job-1"]):
+        beat = codec.heartbeat_from(pb.HeartbeatRequest(jobs_running=-1, running_job_ids=listed))
+        assert beat.sight(JobId("another"), held=0) is Sight.UNKNOWN
+    assert beat.sight(JobId("job-1"), held=1) is Sight.LISTED
+
+
+def test_slots_below_0_are_none() -> None:
+    assert codec.capability_from(pb.NodeCapability(concurrency=-5)).concurrency == 0
+
+
+def test_the_name_of_a_vendor_is_bounded() -> None:
+    assert codec.capability_from(pb.NodeCapability(gpu_vendor="v" * 256)).gpu_vendor == "v" * 256
+    with refused("INVALID_ARGUMENT", "gpu_vendor has 257 bytes, at most 256 are accepted"):
+        codec.capability_from(pb.NodeCapability(gpu_vendor="v" * 257))
+
+
+def test_features_are_bounded_in_number_and_name() -> None:
+    most = {f"f{number}": 1.0 for number in range(codec.FEATURES_MAX - 1)} | {"f" * 256: 1.0}
+    report = codec.report_from(pb.ReportResultRequest(final=True, features=most), ())
+    assert report.content == JobResult(score=0.0, features=most)
+    with refused("INVALID_ARGUMENT", "the report has 1025 features, at most 1024 are accepted"):
+        codec.report_from(pb.ReportResultRequest(final=True, features=most | {"one": 1.0}), ())
+    with refused("INVALID_ARGUMENT", "the name of a feature has 257 bytes, at most 256 are accepted"):
+        codec.report_from(pb.ReportResultRequest(final=True, features={"f" * 257: 1.0}), ())
+
+
+@pytest.mark.parametrize("control", ["\x00", "\n", "\x1b", "\x7f", "\x85"])
+def test_names_that_nobody_can_read_are_refused(control: str) -> None:
+    name = f"v{control}maf"
+    with refused("INVALID_ARGUMENT", "the name of a feature holds a control character"):
+        codec.report_from(pb.ReportResultRequest(final=True, features={name: 1.0}), ())
+    with refused("INVALID_ARGUMENT", "gpu_vendor holds a control character"):
+        codec.capability_from(pb.NodeCapability(gpu_vendor=name))
+    assert node_name_problem(name) == "node name holds a control character"
+
+
+def test_a_feature_without_a_name_is_refused() -> None:
+    with refused("INVALID_ARGUMENT", "a feature has no name"):
+        codec.report_from(pb.ReportResultRequest(final=True, features={"": 1.0}), ())
 
 
 def test_too_many_running_jobs_are_refused() -> None:
@@ -275,14 +338,6 @@ def test_a_number_that_is_not_finite_is_refused_by_name(fields, name: str, value
 def test_a_failure_needs_no_finite_score() -> None:
     request = pb.ReportResultRequest(final=True, score=math.nan, error="broken")
     assert codec.report_from(request, ()).content == Failure(error="broken")
-
-
-def test_the_error_of_a_report_is_made_printable_and_cut() -> None:
-    request = pb.ReportResultRequest(final=True, error="a\x1b[31m\n" + "ö" * 9000)
-    content = codec.report_from(request, ()).content
-    assert isinstance(content, Failure)
-    assert content.error.startswith(r"a\x1b[31m\n")
-    assert ERROR_BYTES_MAX - 4 <= len(content.error.encode()) <= ERROR_BYTES_MAX
 
 
 # ---------------------------------------------------------------- values that no message can hold

@@ -23,7 +23,7 @@ from vmafx.ports.clock import Clock
 from vmafx.ports.controller import Assignment, HeartbeatAnswer, NodeIdentity, Registration
 
 if TYPE_CHECKING:
-    from vmafx.ports.controller import Controller
+    from vmafx.ports.controller import Desk
 
 __all__ = ["PULL_WAIT_S", "ControllerMode", "FakeController"]
 
@@ -46,7 +46,7 @@ class ControllerMode(Enum):
 
 
 class FakeController:
-    """A `Controller` for any number of nodes of one tenant.
+    """A `Controller`, and a `Desk`, for any number of nodes of one tenant.
 
     It keeps sessions, jobs, attempts and leases by the rules of the domain, on the time of its clock: what
     has run out has ended when somebody looks. Tests submit and cancel jobs, end sessions, and break its
@@ -159,6 +159,14 @@ class FakeController:
             self._tell_change()
 
         await self.wire.carry(call, work)
+
+    async def take_back(self, session: Session, assignment: Assignment) -> None:
+        """Undo a pull whose answer did not reach its node; the original does not notice.
+
+        It does not pass the wire: whoever carries answers to nodes calls it, no node.
+        """
+        self._swept().undo(session, assignment, self._now())
+        self._tell_change()
 
     # ---------------------------------------------------------------- jobs
 
@@ -289,4 +297,4 @@ class FakeController:
 
 
 if TYPE_CHECKING:
-    _port: type[Controller] = FakeController
+    _port: type[Desk] = FakeController

@@ -17,6 +17,7 @@ from vmafx.domain.job import (
     SessionId,
     TenantId,
     next_claimable,
+    node_name_problem,
 )
 from vmafx.domain.job_events import (
     AssignmentUndone,
@@ -37,13 +38,10 @@ from vmafx.domain.report import Report, ReportVerdict
 from vmafx.domain.retry import StatusCode, controller_error
 from vmafx.domain.scoring import Failure, Retry
 from vmafx.domain.session_state import Session
-from vmafx.domain.text import bounded, printable, quoted
+from vmafx.domain.text import quoted
 from vmafx.ports.controller import Assignment, HeartbeatAnswer, NodeIdentity, Registration
 
-__all__ = ["ERROR_BYTES_MAX", "Books", "Requeue"]
-
-ERROR_BYTES_MAX: Final = 4096
-"""How many bytes of a reported error are kept."""
+__all__ = ["Books", "Requeue"]
 
 _TICK: Final = timedelta(microseconds=1)
 _HELD_TO_THE_END: Final = frozenset({
@@ -100,10 +98,11 @@ class Books:
         """Open a session.
 
         Raises:
-            ControllerError: The name is empty.
+            ControllerError: The name is empty or too long.
         """
-        if not identity.name:
-            _refuse(StatusCode.INVALID_ARGUMENT, "node name is required")
+        problem = node_name_problem(identity.name)
+        if problem is not None:
+            _refuse(StatusCode.INVALID_ARGUMENT, problem)
         self._registrations += 1
         same_name = [s.registered_at for s in self._sessions.values() if s.node == identity.name]
         session = NodeSession(
@@ -172,7 +171,7 @@ class Books:
 
     def undo(self, shown: Session, assignment: Assignment, now: datetime) -> None:
         """Take an assignment back whose node is gone; an original controller does not notice."""
-        if assignment.attempt is not None:
+        if assignment.attempt is not None and assignment.job_id in self._histories:
             event = AssignmentUndone(at=now, attempt=assignment.attempt, session=shown.node_id)
             self._step(assignment.job_id, event)
 
@@ -190,7 +189,7 @@ class Books:
         if history is None or (self._original and not _strictly_of(history, session)):
             _deny(f"job {quoted(job_id)} is not assigned to node {quoted(shown.node_id)}")
         event = ReportReceived(
-            at=now, reporter=session, report=_cut(heard), holder_seen_at=self._holder_seen_at(job_id)
+            at=now, reporter=session, report=heard.storable(), holder_seen_at=self._holder_seen_at(job_id)
         )
         after = step(history, event, self._policy)
         judged = next(effect for effect in after.effects if isinstance(effect, ReportJudged))
@@ -322,13 +321,6 @@ def _as_the_original_hears(report: Report) -> Report:
     content = report.content
     final = replace(content, retry=Retry.NO) if isinstance(content, Failure) else content
     return Report(content=final)
-
-
-def _cut(report: Report) -> Report:
-    if not isinstance(report.content, Failure):
-        return report
-    error = bounded(printable(report.content.error), ERROR_BYTES_MAX)
-    return replace(report, content=replace(report.content, error=error))
 
 
 def _deny(message: str) -> NoReturn:

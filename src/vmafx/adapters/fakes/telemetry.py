@@ -83,21 +83,21 @@ class RecordingTelemetry:
 
     def count(self, family: str, labels: Labels | None = None, *, by: float = 1.0) -> None:
         """Add to the counter; a count below 0 or not finite is kept as a misuse alone."""
-        if not 0 <= by < math.inf:
-            self.misuses.append(f"counter {family!r} was told to count {by}")
-            return
-        with self._lock:
+        with self._lock, self._noting(f"counter {family!r}"):
+            if not 0 <= by < math.inf:
+                self.misuses.append(f"counter {family!r} was told to count {by}")
+                return
             numbers = self._series(family, labels, _Kind.COUNTER)
             numbers.values[:] = [sum(numbers.values) + by]
 
     def gauge(self, family: str, value: float, labels: Labels | None = None) -> None:
         """Set the gauge."""
-        with self._lock:
+        with self._lock, self._noting(f"gauge {family!r}"):
             self._series(family, labels, _Kind.GAUGE).values[:] = [value]
 
     def observe(self, family: str, value: float, labels: Labels | None = None) -> None:
         """Keep the observation."""
-        with self._lock:
+        with self._lock, self._noting(f"histogram {family!r}"):
             self._series(family, labels, _Kind.HISTOGRAM).values.append(value)
 
     @contextmanager
@@ -170,6 +170,14 @@ class RecordingTelemetry:
     @property
     def _open(self) -> tuple[str, ...]:
         return tuple(name for owner, name in _OPEN.get() if owner is self)
+
+    @contextmanager
+    def _noting(self, whose: str) -> Generator[None]:
+        """Keep as a misuse what its body raises: telling never raises."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - labels of foreign make
+            self.misuses.append(f"{whose}: what it was told cannot be read: {type(error).__name__}")
 
     def _copied(self, whose: str, fields: Fields | None) -> Fields:
         try:

@@ -22,7 +22,7 @@ from vmafx.adapters.grpc._generated.vmafx.controller.v1.controller_pb2 import (
 from vmafx.adapters.grpc.channel import ChannelLimits, Secured, new_channel
 from vmafx.adapters.grpc.credentials import TlsOptions, trusted_roots
 from vmafx.adapters.grpc.handshake import Tls13Proof
-from vmafx.adapters.grpc.hints import hinted
+from vmafx.adapters.grpc.hints import hinted, unanswered
 from vmafx.adapters.grpc.status import error_of
 from vmafx.domain.address import HostPort
 from vmafx.domain.errors import ControllerError, TokenError
@@ -269,6 +269,8 @@ class GrpcController:
                 return error_of(grpc.StatusCode.UNAVAILABLE, f"the controller cancelled the call: {details}")
             case grpc.StatusCode.UNAVAILABLE:
                 return error_of(grpc.StatusCode.UNAVAILABLE, hinted(details, tls=self._tls))
+            case grpc.StatusCode.DEADLINE_EXCEEDED if self._channel.get_state() is not _CONNECTED:
+                return error_of(grpc.StatusCode.DEADLINE_EXCEEDED, unanswered(details))
             case code:
                 return error_of(code, details)
 

@@ -1,39 +1,45 @@
 """Between messages of the wire and values of the ports, both ways, and the metadata beside them (ADR 0016).
 
 What a peer sent is taken as it is where a port says so: ids are opaque, and a job that makes no sense is
-still an assignment. Metadata that is not understood is not there.
+still an assignment. An id longer than any is cut to one that is nobody's, so that no store is asked for
+kilobytes. Metadata that is not understood is not there.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
-from typing import Final, NoReturn, TypeAlias
+from collections.abc import Mapping
+from typing import Final
 
 from vmafx.adapters.grpc._generated.vmafx.controller.v1 import controller_pb2 as pb
-from vmafx.domain.error_text import ERROR_BYTES_MAX
+from vmafx.adapters.grpc.fields import fits, plain, refuse
+from vmafx.adapters.grpc.metadata import (
+    ATTEMPT_KEY,
+    INSTANCE_KEY,
+    RETRYABLE_KEY,
+    WORD_BYTES_MAX,
+    Metadata,
+    ReceivedMetadata,
+    is_word,
+    only,
+)
 from vmafx.domain.errors import NotFiniteError
-from vmafx.domain.job import JobId, JobResult, NodeName, SessionId
+from vmafx.domain.job import ID_BYTES_MAX, JobId, JobResult, NodeName, SessionId
 from vmafx.domain.lease import Heartbeat
 from vmafx.domain.nodesession import Capability, InstanceId
 from vmafx.domain.report import Partial, Report, ReportContent
-from vmafx.domain.retry import StatusCode, controller_error
+from vmafx.domain.retry import StatusCode
 from vmafx.domain.scoring import Backend, Failure, Retry
 from vmafx.domain.session_state import Session
-from vmafx.domain.text import bounded, printable
 from vmafx.ports.controller import Assignment, HeartbeatAnswer, NodeIdentity, Registration
+from vmafx.ports.jobstore import PULL_BACKENDS_MAX
 
 __all__ = [
-    "ATTEMPT_KEY",
     "ATTEMPT_MAX",
-    "BACKENDS_MAX",
-    "FOLLOW_KEY",
-    "IDEMPOTENCY_KEY",
-    "INSTANCE_BYTES_MAX",
-    "INSTANCE_KEY",
-    "RETRYABLE_KEY",
+    "FEATURES_MAX",
+    "FEATURE_NAME_BYTES_MAX",
     "SERVICE",
+    "VENDOR_BYTES_MAX",
     "Metadata",
     "ReceivedMetadata",
     "assignment_from",
@@ -54,37 +60,23 @@ __all__ = [
     "report_metadata",
     "report_request",
     "report_response",
+    "reported_job_from",
     "session_from",
 ]
 
 SERVICE: Final = "vmafx.controller.v1.VmafxController"
 """The service's name on the wire."""
 
-ATTEMPT_KEY: Final = "vmafx-attempt"
-"""The number of an attempt: after an answer to `PullWork`, before a `ReportResult`."""
-RETRYABLE_KEY: Final = "vmafx-retryable"
-"""How a failure may be tried again, before a `ReportResult`; the words are the values of `Retry`."""
-INSTANCE_KEY: Final = "vmafx-instance"
-"""What this process of a node is called, before a `RegisterNode`."""
-IDEMPOTENCY_KEY: Final = "vmafx-idempotency-key"
-"""The submitter's own name for a submission, before a `SubmitJob`."""
-FOLLOW_KEY: Final = "vmafx-follow"
-"""Whether a `StreamJobs` goes on with changes."""
-
 ATTEMPT_MAX: Final = 2**31 - 1
 """The largest number of an attempt that is understood."""
-INSTANCE_BYTES_MAX: Final = 256
-"""The longest name of a process that is understood, in bytes."""
-BACKENDS_MAX: Final = 64
-"""How many backends a node may list."""
-
-Metadata: TypeAlias = tuple[tuple[str, str], ...]
-"""Metadata to send; keys are lower-case."""
-ReceivedMetadata: TypeAlias = Iterable[tuple[str, str | bytes]]
-"""Metadata as grpc hands it over."""
+VENDOR_BYTES_MAX: Final = 256
+"""The longest name of a vendor that is accepted, in bytes."""
+FEATURES_MAX: Final = 1024
+"""How many features a report may have."""
+FEATURE_NAME_BYTES_MAX: Final = 256
+"""The longest name of a feature that is accepted, in bytes."""
 
 _ATTEMPT: Final = re.compile(r"[1-9][0-9]{0,9}")
-_VISIBLE: Final = re.compile(r"[\x20-\x7e]+")
 _RETRIES: Final = {retry.value: retry for retry in Retry if retry is not Retry.NO}
 _BACKENDS: Final = {backend.value: backend for backend in Backend}
 
@@ -98,7 +90,7 @@ def register_request(identity: NodeIdentity, capability: Capability) -> pb.Regis
     Raises:
         ControllerError: `INVALID_ARGUMENT`: the wire cannot carry a value; names the request.
     """
-    with _fits(StatusCode.INVALID_ARGUMENT, "RegisterNode"):
+    with fits(StatusCode.INVALID_ARGUMENT, "RegisterNode"):
         return pb.RegisterNodeRequest(name=identity.name, capability=_capability(capability))
 
 
@@ -110,9 +102,9 @@ def register_metadata(identity: NodeIdentity) -> Metadata:
     """
     if identity.instance is None:
         return ()
-    if not _is_instance(identity.instance):
-        problem = f"the instance must be 1 to {INSTANCE_BYTES_MAX} visible ASCII characters"
-        _refuse(StatusCode.INVALID_ARGUMENT, problem)
+    if not is_word(identity.instance):
+        problem = f"the instance must be 1 to {WORD_BYTES_MAX} visible ASCII characters"
+        refuse(StatusCode.INVALID_ARGUMENT, problem)
     return ((INSTANCE_KEY, identity.instance),)
 
 
@@ -122,7 +114,7 @@ def heartbeat_request(session: Session, heartbeat: Heartbeat) -> pb.HeartbeatReq
     Raises:
         ControllerError: `INVALID_ARGUMENT`: the wire cannot carry a value; names the request.
     """
-    with _fits(StatusCode.INVALID_ARGUMENT, "Heartbeat"):
+    with fits(StatusCode.INVALID_ARGUMENT, "Heartbeat"):
         return pb.HeartbeatRequest(
             node_id=session.node_id,
             session_token=session.session_token,
@@ -137,7 +129,7 @@ def pull_request(session: Session, capability: Capability) -> pb.PullWorkRequest
     Raises:
         ControllerError: `INVALID_ARGUMENT`: the wire cannot carry a value; names the request.
     """
-    with _fits(StatusCode.INVALID_ARGUMENT, "PullWork"):
+    with fits(StatusCode.INVALID_ARGUMENT, "PullWork"):
         return pb.PullWorkRequest(
             node_id=session.node_id,
             session_token=session.session_token,
@@ -151,7 +143,7 @@ def report_request(session: Session, job_id: JobId, report: Report) -> pb.Report
     Raises:
         ControllerError: `INVALID_ARGUMENT`: the wire cannot carry a value; names the request.
     """
-    with _fits(StatusCode.INVALID_ARGUMENT, "ReportResult"):
+    with fits(StatusCode.INVALID_ARGUMENT, "ReportResult"):
         request = pb.ReportResultRequest(
             node_id=session.node_id, session_token=session.session_token, job_id=job_id
         )
@@ -214,25 +206,28 @@ def assignment_from(response: pb.PullWorkResponse, trailing: ReceivedMetadata) -
 
 
 def identity_from(request: pb.RegisterNodeRequest, metadata: ReceivedMetadata) -> NodeIdentity:
-    """Return who registers; the name may be empty."""
-    told = _only(metadata, INSTANCE_KEY)
-    instance = InstanceId(told) if told is not None and _is_instance(told) else None
+    """Return who registers."""
+    told = only(metadata, INSTANCE_KEY)
+    instance = InstanceId(told) if told is not None and is_word(told) else None
     return NodeIdentity(name=NodeName(request.name), instance=instance)
 
 
 def capability_from(capability: pb.NodeCapability) -> Capability:
-    """Return what a node can run; backends that are none are passed over.
+    """Return what a node can run; backends that are none are passed over, and slots below 0 count as none.
 
     Raises:
-        ControllerError: `INVALID_ARGUMENT`: it lists more than 64 backends.
+        ControllerError: `INVALID_ARGUMENT`: it lists more than 16 backends, or the vendor's name is above 256
+            bytes or holds a control character.
     """
-    if len(capability.backends) > BACKENDS_MAX:
-        problem = f"capability lists {len(capability.backends)} backends, at most {BACKENDS_MAX} are accepted"
-        _refuse(StatusCode.INVALID_ARGUMENT, problem)
+    count = len(capability.backends)
+    if count > PULL_BACKENDS_MAX:
+        problem = f"capability lists {count} backends, at most {PULL_BACKENDS_MAX} are accepted"
+        refuse(StatusCode.INVALID_ARGUMENT, problem)
+    plain("gpu_vendor", capability.gpu_vendor, VENDOR_BYTES_MAX)
     return Capability(
         backends=frozenset(_BACKENDS[name] for name in capability.backends if name in _BACKENDS),
         gpu_vendor=capability.gpu_vendor,
-        concurrency=capability.concurrency,
+        concurrency=max(0, capability.concurrency),
     )
 
 
@@ -240,42 +235,65 @@ def session_from(
     request: pb.HeartbeatRequest | pb.PullWorkRequest | pb.ReportResultRequest,
 ) -> Session:
     """Return the session that a request shows; its generation is the node's own affair and so 0."""
-    return Session(generation=0, node_id=SessionId(request.node_id), session_token=request.session_token)
+    node_id = SessionId(_id(request.node_id))
+    return Session(generation=0, node_id=node_id, session_token=request.session_token)
+
+
+def reported_job_from(request: pb.ReportResultRequest) -> JobId:
+    """Return the job that a report is about."""
+    return JobId(_id(request.job_id))
 
 
 def heartbeat_from(request: pb.HeartbeatRequest) -> Heartbeat:
-    """Return what a heartbeat says.
+    """Return what a heartbeat says; a count below 0 agrees with no list, so nothing follows from it.
 
     Raises:
         ControllerError: `INVALID_ARGUMENT`: it lists more than 64 jobs.
     """
     try:
-        return Heartbeat(jobs_running=request.jobs_running, listed=tuple(map(JobId, request.running_job_ids)))
+        listed = tuple(JobId(_id(job_id)) for job_id in request.running_job_ids)
+        return Heartbeat(jobs_running=request.jobs_running, listed=listed)
     except ValueError as error:
-        _refuse(StatusCode.INVALID_ARGUMENT, str(error), error)
+        refuse(StatusCode.INVALID_ARGUMENT, str(error), error)
 
 
 def report_from(request: pb.ReportResultRequest, metadata: ReceivedMetadata) -> Report:
-    """Return what a report says; the text of a failure is made printable and cut to 4 KiB.
+    """Return what a report says.
 
     Raises:
-        ControllerError: `INVALID_ARGUMENT`: a number is not finite; names it.
+        ControllerError: `INVALID_ARGUMENT`: a number is not finite, there are more than 1024 features, or a
+            name of one is empty, above 256 bytes or holds a control character; names it.
     """
     metadata = tuple(metadata)
     try:
         content = _content(request, metadata)
     except NotFiniteError as error:
-        _refuse(StatusCode.INVALID_ARGUMENT, str(error), error)
+        refuse(StatusCode.INVALID_ARGUMENT, str(error), error)
     return Report(content=content, attempt=_attempt(metadata))
+
+
+def _id(text: str) -> str:
+    return text[: ID_BYTES_MAX + 1]  # of an id that is not too long, nothing
 
 
 def _content(request: pb.ReportResultRequest, metadata: ReceivedMetadata) -> ReportContent:
     if not request.final:
         return Partial(scores=tuple(request.partial_scores))
     if request.error:
-        retry = _RETRIES.get(_only(metadata, RETRYABLE_KEY) or "", Retry.NO)
-        return Failure(error=bounded(printable(request.error), ERROR_BYTES_MAX), retry=retry)
-    return JobResult(score=request.score, features=dict(request.features))
+        retry = _RETRIES.get(only(metadata, RETRYABLE_KEY) or "", Retry.NO)
+        return Failure(error=request.error, retry=retry)
+    return JobResult(score=request.score, features=_features(request.features))
+
+
+def _features(features: Mapping[str, float]) -> dict[str, float]:
+    if len(features) > FEATURES_MAX:
+        problem = f"the report has {len(features)} features, at most {FEATURES_MAX} are accepted"
+        refuse(StatusCode.INVALID_ARGUMENT, problem)
+    for name in features:
+        if not name:
+            refuse(StatusCode.INVALID_ARGUMENT, "a feature has no name")
+        plain("the name of a feature", name, FEATURE_NAME_BYTES_MAX)
+    return dict(features)
 
 
 # -------------------------------------------------------------------- the controller's side: answers
@@ -287,7 +305,7 @@ def register_response(registration: Registration) -> pb.RegisterNodeResponse:
     Raises:
         ControllerError: `INTERNAL`: the wire cannot carry a value; names the answer.
     """
-    with _fits(StatusCode.INTERNAL, "the answer to RegisterNode"):
+    with fits(StatusCode.INTERNAL, "the answer to RegisterNode"):
         return pb.RegisterNodeResponse(node_id=registration.node_id, session_token=registration.session_token)
 
 
@@ -297,7 +315,7 @@ def heartbeat_response(answer: HeartbeatAnswer) -> pb.HeartbeatResponse:
     Raises:
         ControllerError: `INTERNAL`: the wire cannot carry a value; names the answer.
     """
-    with _fits(StatusCode.INTERNAL, "the answer to Heartbeat"):
+    with fits(StatusCode.INTERNAL, "the answer to Heartbeat"):
         return pb.HeartbeatResponse(ok=answer.ok, cancel_job_ids=answer.cancel_job_ids)
 
 
@@ -312,7 +330,7 @@ def pull_response(assignment: Assignment | None) -> pb.PullWorkResponse:
     """
     if assignment is None:
         return pb.PullWorkResponse()
-    with _fits(StatusCode.INTERNAL, "the answer to PullWork"):
+    with fits(StatusCode.INTERNAL, "the answer to PullWork"):
         scoring = pb.ScoringParams(
             reference=assignment.reference,
             distorted=assignment.distorted,
@@ -343,26 +361,6 @@ def report_response() -> pb.ReportResultResponse:
 # -------------------------------------------------------------------- both
 
 
-@contextmanager
-def _fits(code: StatusCode, message: str) -> Generator[None]:
-    """Turn what protobuf says of values that it cannot carry into an error of ours, without the values.
-
-    Yields:
-        Nothing; the body fills a message.
-
-    Raises:
-        ControllerError: A text is no UTF-8, or a number is out of its range.
-    """
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        _refuse(code, f"{message} holds text that is no UTF-8, or a number out of its range", error)
-
-
-def _refuse(code: StatusCode, message: str, cause: Exception | None = None) -> NoReturn:
-    raise controller_error(code, message) from cause
-
-
 def _capability(capability: Capability) -> pb.NodeCapability:
     return pb.NodeCapability(
         gpu_vendor=capability.gpu_vendor,
@@ -372,17 +370,7 @@ def _capability(capability: Capability) -> pb.NodeCapability:
 
 
 def _attempt(metadata: ReceivedMetadata) -> int | None:
-    told = _only(metadata, ATTEMPT_KEY)
+    told = only(metadata, ATTEMPT_KEY)
     if told is None or not _ATTEMPT.fullmatch(told) or int(told) > ATTEMPT_MAX:
         return None
     return int(told)
-
-
-def _is_instance(text: str) -> bool:
-    return len(text) <= INSTANCE_BYTES_MAX and _VISIBLE.fullmatch(text) is not None
-
-
-def _only(metadata: ReceivedMetadata, key: str) -> str | None:
-    """Return the one text of a key; None when there is none, several, or bytes."""
-    values = [value for name, value in metadata if name == key]
-    return values[0] if len(values) == 1 and isinstance(values[0], str) else None
