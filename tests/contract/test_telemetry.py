@@ -1,4 +1,4 @@
-"""The contract of Telemetry, held by the recording fake, the logs, the traces and all joined (ADR 0020)."""
+"""The contract of Telemetry, held by the fake, logs, traces, metrics and all joined (ADR 0020)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from vmafx.adapters.fakes.telemetry import RecordingTelemetry
 from vmafx.adapters.telemetry.embedded import LoggingTelemetry
 from vmafx.adapters.telemetry.joined import JoinedTelemetry
 from vmafx.adapters.telemetry.program import LineTelemetry, LogForm
+from vmafx.adapters.telemetry.prometheus import PrometheusTelemetry
 from vmafx.adapters.telemetry.traces import TracingTelemetry
 from vmafx.adapters.telemetry.writer import LineWriter
+from vmafx.ports.metrics import Kind, MetricFamily
 from vmafx.ports.telemetry import Level, Telemetry
 
 
@@ -62,6 +64,12 @@ class World:
         return logger
 
 
+FAMILIES = (
+    MetricFamily(name="x_total", kind=Kind.COUNTER, help="X.", labels=("tenant",), limits={"tenant": 2}),
+    MetricFamily(name="x_live", kind=Kind.GAUGE, help="X.", labels=("tenant",), closed={"tenant": ("dev",)}),
+    MetricFamily(name="x_seconds", kind=Kind.HISTOGRAM, help="X.", labels=("tenant",), buckets=(1.0,)),
+)
+FAMILY_NAMES = st.sampled_from([family.name for family in FAMILIES])
 MAKERS: dict[str, Callable[[World], Telemetry]] = {
     "recording": lambda _: RecordingTelemetry(),
     "json": lambda world: world.lines(world.null(), LogForm.JSON),
@@ -72,6 +80,7 @@ MAKERS: dict[str, Callable[[World], Telemetry]] = {
     "failing handler": lambda world: LoggingTelemetry(world.logger(FailingHandler())),
     "traces": lambda _: TracingTelemetry(),
     "failing traces": lambda _: TracingTelemetry(FailingProvider()),
+    "prometheus": lambda _: PrometheusTelemetry(FAMILIES, version="1"),
     "joined": lambda world: JoinedTelemetry(
         RecordingTelemetry(), world.lines(world.null(), LogForm.JSON), TracingTelemetry()
     ),
@@ -156,8 +165,15 @@ def test_no_event_raises_or_waits(telemetry, level, message, fields, error):
     assert telemetry.event(level, message, fields, error=error) is None
 
 
+LABELS = (
+    st.none()
+    | st.dictionaries(TEXTS | st.just("tenant"), TEXTS, max_size=3)
+    | st.sampled_from([NoMapping(tenant="dev"), {"tenant": []}, {"tenant": Mute()}, 7])
+)
+
+
 @many
-@given(family=TEXTS, value=st.floats(), labels=st.none() | st.dictionaries(TEXTS, TEXTS, max_size=3))
+@given(family=TEXTS | FAMILY_NAMES, value=st.floats() | st.sampled_from([None, "1", Mute()]), labels=LABELS)
 def test_no_number_raises_or_waits(telemetry, family, value, labels):
     telemetry.count(family, labels, by=value)
     telemetry.gauge(family, value, labels)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from vmafx.adapters.fakes.clock import VirtualClock
+from vmafx.adapters.telemetry.foreign import LINES_MAX, WINDOW_S, ForeignLines
 from vmafx.adapters.telemetry.program import LINES_DROPPED, LineTelemetry, LogForm, form_for, open_log
 from vmafx.app.node.events import whole_result
 from vmafx.domain.job import JobResult
@@ -31,7 +32,7 @@ class Log:
     def open(self, **options: object) -> Iterator[LineTelemetry]:
         with (
             self.path.open("ab") as file,
-            open_log(file.fileno(), clock=VirtualClock(), **options) as telemetry,
+            open_log(file.fileno(), **{"clock": VirtualClock(), **options}) as telemetry,
         ):
             yield telemetry
 
@@ -161,6 +162,41 @@ def test_python_s_warnings_are_lines(log):
         "DeprecationWarning",
     )
     assert line["at"].startswith(__file__)
+
+
+def test_a_library_that_logs_without_end_gets_some_lines_a_minute_and_the_rest_are_counted(log):
+    clock = VirtualClock()
+    with log.open(clock=clock):
+        for _ in range(1000):
+            logging.getLogger("asyncio").error("socket.accept() out of system resource")
+        logging.getLogger("grpc").error("another")
+        clock.move_to(clock.monotonic() + WINDOW_S)
+        logging.getLogger("asyncio").error("once more")
+    told = [line.get("left_out") for line in log.lines if line["logger"] == "asyncio"]
+    assert told == [None] * LINES_MAX + [1000 - LINES_MAX]
+    assert [line["msg"] for line in log.lines if line["logger"] == "grpc"] == ["another"]
+
+
+def test_warnings_of_python_without_end_are_left_out_as_well(log):
+    with log.open(), warnings.catch_warnings():
+        warnings.simplefilter("always")
+        for _ in range(2 * LINES_MAX):
+            warnings.warn("again", UserWarning, stacklevel=1)
+    assert len(log.lines) == LINES_MAX
+
+
+def test_our_own_lines_are_all_written(log):
+    with log.open() as telemetry:
+        for _ in range(5 * LINES_MAX):
+            telemetry.event(Level.WARN, "ours")
+            logging.getLogger("vmafx.scorer").warning("ours")
+    assert len(log.lines) == 10 * LINES_MAX
+
+
+def test_the_loggers_that_are_remembered_are_bounded():
+    foreign = ForeignLines(VirtualClock())
+    assert [foreign.left_out(f"logger-{number}") for number in range(3000)] == [0] * 3000
+    assert len(foreign._windows) <= 1000
 
 
 def test_everything_about_logging_is_afterwards_as_it_was(log):

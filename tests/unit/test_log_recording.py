@@ -90,6 +90,18 @@ def test_a_count_that_no_counter_can_take_is_a_misuse(telemetry, by):
         telemetry.assert_no_misuse()
 
 
+@pytest.mark.parametrize("labels", [7, {"tenant": []}], ids=str)
+def test_labels_that_cannot_be_read_are_a_misuse(telemetry, labels):
+    telemetry.count("x_total", labels)
+    telemetry.gauge("x_live", 1.0, labels)
+    telemetry.observe("x_seconds", 1.0, labels)
+    assert [misuse.partition(":")[0] for misuse in telemetry.misuses] == [
+        "counter 'x_total'",
+        "gauge 'x_live'",
+        "histogram 'x_seconds'",
+    ]
+
+
 def test_values_of_other_types_and_families_of_two_kinds_are_misuses(telemetry):
     telemetry.event(Level.INFO, "m", {"error": ValueError("x"), "ok": None, 7: "x"})
     with telemetry.span("s", {"path": b"x"}):

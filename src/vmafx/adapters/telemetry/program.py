@@ -17,6 +17,7 @@ from vmafx.adapters.telemetry.fitting import (
     fit_text,
     traceback_text,
 )
+from vmafx.adapters.telemetry.foreign import ForeignLines
 from vmafx.adapters.telemetry.lines import Record, json_line, tint_line
 from vmafx.adapters.telemetry.scope import in_scope, scope_fields
 from vmafx.adapters.telemetry.writer import LineWriter
@@ -67,7 +68,7 @@ def open_log(
 
     What goes through `logging` is written too, as lines of the same form: records of `vmafx` from `level` on,
     those of other libraries from `WARN` on, since what they say below that may hold secrets, and Python's
-    warnings. Everything about `logging` is afterwards as it was before.
+    warnings; of these so many a minute. Everything about `logging` is afterwards as it was before.
 
     Args:
         descriptor: Where to, usually 2; None when this process has none. It is copied.
@@ -82,7 +83,7 @@ def open_log(
     writer = LineWriter(descriptor)
     log = LineTelemetry(writer, clock=clock, form=form, level=level, static_fields=static_fields)
     try:
-        with _bridged(log, level):
+        with _bridged(log, level, ForeignLines(clock)):
             yield log
     finally:
         log.close()
@@ -195,9 +196,10 @@ class LineTelemetry:
 
 
 class _Bridge(logging.Handler):
-    def __init__(self, log: LineTelemetry) -> None:
+    def __init__(self, log: LineTelemetry, foreign: ForeignLines) -> None:
         super().__init__()
         self._log = log
+        self._foreign = foreign
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record of `logging` as a line, its further attributes as fields."""
@@ -206,9 +208,23 @@ class _Bridge(logging.Handler):
             return
         fields = {name: value for name, value in vars(record).items() if name not in _ORDINARY}
         if not ours:
-            fields = {"logger": record.name, **fields}
+            left_out = _left_out(self._foreign, record.name)
+            if left_out is None:
+                return
+            fields = {"logger": record.name, **fields, **_missing(left_out)}
         error = record.exc_info[1] if record.exc_info else None
         self._log.line(_level(record.levelno), _message(record), fields, error=error)
+
+
+def _left_out(foreign: ForeignLines, logger: str) -> int | None:
+    try:
+        return foreign.left_out(logger)
+    except Exception:  # noqa: BLE001 - a log never harms what it is about
+        return None
+
+
+def _missing(left_out: int) -> dict[str, int]:
+    return {"left_out": left_out} if left_out else {}
 
 
 def _is_ours(name: str) -> bool:
@@ -227,15 +243,15 @@ def _level(number: int) -> Level:
 
 
 @contextmanager
-def _bridged(log: LineTelemetry, level: Level) -> Generator[None]:
-    bridge, root, ours = _Bridge(log), logging.getLogger(), logging.getLogger("vmafx")
+def _bridged(log: LineTelemetry, level: Level, foreign: ForeignLines) -> Generator[None]:
+    bridge, root, ours = _Bridge(log, foreign), logging.getLogger(), logging.getLogger("vmafx")
     before = [(logger, logger.level, logger.propagate, logger.disabled) for logger in (root, ours)]
     ours.setLevel(_NUMBERS[level])
     ours.propagate, ours.disabled = True, False
     root.setLevel(max(logging.WARNING, _NUMBERS[level]))
     root.addHandler(bridge)
     try:
-        with _warnings_as_lines(log):
+        with _warnings_as_lines(log, foreign):
             yield
     finally:
         root.removeHandler(bridge)
@@ -245,7 +261,7 @@ def _bridged(log: LineTelemetry, level: Level) -> Generator[None]:
 
 
 @contextmanager
-def _warnings_as_lines(log: LineTelemetry) -> Generator[None]:
+def _warnings_as_lines(log: LineTelemetry, foreign: ForeignLines) -> Generator[None]:
     def show(  # noqa: PLR0913, PLR0917 - the form that Python asks for
         message: Warning | str,
         category: type[Warning],
@@ -254,8 +270,11 @@ def _warnings_as_lines(log: LineTelemetry) -> Generator[None]:
         file: TextIO | None = None,  # noqa: ARG001 - Python asks for it
         line: str | None = None,  # noqa: ARG001 - the same
     ) -> None:
-        where = {"logger": "py.warnings", "category": category.__name__, "at": f"{filename}:{lineno}"}
-        log.line(Level.WARN, message, where)
+        left_out = _left_out(foreign, _WARNINGS)
+        if left_out is None:
+            return
+        where = {"logger": _WARNINGS, "category": category.__name__, "at": f"{filename}:{lineno}"}
+        log.line(Level.WARN, message, {**where, **_missing(left_out)})
 
     before, warnings.showwarning = warnings.showwarning, show
     try:
@@ -264,6 +283,7 @@ def _warnings_as_lines(log: LineTelemetry) -> Generator[None]:
         warnings.showwarning = before
 
 
+_WARNINGS: Final = "py.warnings"
 _RANKS: Final[Mapping[Level, int]] = {level: rank for rank, level in enumerate(Level)}
 _NUMBERS: Final[Mapping[Level, int]] = {
     Level.DEBUG: logging.DEBUG,
