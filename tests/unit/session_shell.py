@@ -28,7 +28,7 @@ from vmafx.domain.retry import (
     status_code,
 )
 from vmafx.domain.scoring import Backend, Failure
-from vmafx.domain.session import current_session, step
+from vmafx.domain.session import current_session, session_to_pull, step
 from vmafx.domain.session_effects import (
     CancelJob,
     Effect,
@@ -88,6 +88,7 @@ class ShellNode:
     def __post_init__(self) -> None:
         self.identity = NodeIdentity(name=NodeName(self.name), instance=InstanceId(f"{self.name}-process"))
         self.opened = asyncio.Event()
+        self.pulls = asyncio.Event()
         self.judged: dict[JobId, asyncio.Future[Verdict]] = {}
         self.wake: asyncio.Task[None] | None = None
         self.calls: set[asyncio.Task[None]] = set()
@@ -111,6 +112,10 @@ class ShellNode:
         self.log.extend((now_s, entry) for entry in (event, *done.effects))
         for effect in done.effects:
             self.perform(effect)
+        if session_to_pull(self.state) is None:
+            self.pulls.clear()
+        else:
+            self.pulls.set()
 
     def perform(self, effect: Effect) -> None:  # noqa: C901 -- one arm for each effect
         match effect:
@@ -197,10 +202,15 @@ class ShellNode:
             await self.opened.wait()
         return session
 
+    async def session_to_pull(self) -> Session:
+        while (session := session_to_pull(self.state)) is None:
+            await self.pulls.wait()
+        return session
+
     async def slot(self) -> None:
         failed, idle = failed_pull(POLL_S).start(), idle_poll(POLL_S).start()
         while True:
-            session, began_s = await self.session(), self.clock.monotonic()
+            session, began_s = await self.session_to_pull(), self.clock.monotonic()
             try:
                 assignment = await self.controller.pull(session, CPU, timeout_s=self.policy.rpc_timeout_s)
             except ControllerError as error:

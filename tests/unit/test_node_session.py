@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tests.node_world import MODES, make_world, running, until
-from vmafx.adapters.fakes.controller_faults import Fail, Hang, LoseAnswer, Substitute
+from vmafx.adapters.fakes.controller_faults import Delay, Fail, Hang, LoseAnswer, Substitute
 from vmafx.adapters.fakes.scorer import FakeRun
 from vmafx.adapters.fakes.sources import FakeSource
 from vmafx.app.node import events
@@ -166,6 +166,18 @@ async def test_the_session_is_given_up_a_minute_after_the_last_accepted_heartbea
     assert "loss window" in lost.fields["error"]
 
 
+async def test_that_a_controller_answers_again_is_told_once(clock):
+    async with running(make_world(clock)) as it:
+        await clock.sleep(5)
+        it.fake.wire.cue(Call.HEARTBEAT, *[Fail(code=StatusCode.UNAVAILABLE)] * 2)
+        await clock.sleep(60)
+        (again,) = it.told(events.CONTROLLER_ANSWERS_AGAIN)
+        failed = it.told(events.HEARTBEAT_FAILED)
+    assert len(failed) == 2
+    assert again.fields["failed_for"] == failed[-1].fields["failing_for"]
+    assert again.fields["node_id"] == failed[-1].fields["node_id"]
+
+
 async def test_heartbeats_list_what_is_prepared_run_and_reported(clock):
     it = make_world(clock, run=lambda _: FakeRun(takes_s=15, error=ClipError("/clips/a.y4m", "torn")))
     it.sources.add("/clips/a.y4m", FakeSource(takes_s=8))
@@ -192,6 +204,24 @@ async def test_a_new_session_hears_at_once_of_the_jobs_held(clock):
         beats = [beat for beat in it.beats() if beat.session.node_id == "session-2"]
         assert beats[0].heartbeat.listed == (job,)
         assert beats[0].at_s - again_s < 0.2
+
+
+async def test_a_new_session_pulls_nothing_before_it_claimed_the_jobs_held(clock):
+    async with running(make_world(clock, slots=3, takes_s=300)) as it:
+        it.submit("a")
+        await clock.sleep(5)
+        it.fake.end_sessions(NodeName("node-1"))
+        it.fake.wire.cue(Call.REGISTER, Delay(before_s=1.0))
+        await until(lambda: len(it.registers()) == 2, clock)
+        it.fake.wire.cue(Call.HEARTBEAT, Fail())
+        await until(lambda: it.node.state.in_session, clock)
+        again_s = clock.monotonic()
+        await clock.sleep(30)
+        beats = [beat.at_s for beat in it.beats() if beat.session.node_id == "session-2"]
+        pulls = [pull.at_s for pull in it.pulls() if pull.session.node_id == "session-2"]
+        assert beats[:2] == [pytest.approx(again_s, abs=0.1), pytest.approx(again_s + 10, abs=0.1)]
+        assert min(pulls) >= beats[1]
+        assert len(pulls) >= 2
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)

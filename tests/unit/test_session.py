@@ -17,7 +17,7 @@ from vmafx.domain.backoff import BackoffPolicy
 from vmafx.domain.errors import IllegalTransitionError
 from vmafx.domain.job import HEARTBEAT_JOBS_MAX, ID_BYTES_MAX, JobId
 from vmafx.domain.retry import StatusCode, Verdict
-from vmafx.domain.session import TABLE, current_session, step
+from vmafx.domain.session import TABLE, current_session, session_to_pull, step
 from vmafx.domain.session_answers import SESSION_TOKEN_BYTES_MAX, can_be_listed, registration_problem
 from vmafx.domain.session_effects import (
     CancelJob,
@@ -223,6 +223,57 @@ def test_first_heartbeat_goes_out_at_once_while_jobs_are_held() -> None:
     assert listed(effects) == ("a", "b")
     assert only(effects, SendHeartbeat).cause is Cause.JOBS_HELD
     assert only(effects, SendHeartbeat).session.node_id == "node-2"
+
+
+def test_nothing_is_pulled_under_a_new_session_before_the_jobs_held_go_on_under_it() -> None:
+    driver = Driver()
+    driver.open("a", "b")
+    assert session_to_pull(driver.state) == driver.live.session
+    driver.pull_refused()
+    assert session_to_pull(driver.state) is None
+    driver.registered("node-2")
+    assert session_to_pull(driver.state) is None
+    driver.accepted()
+    assert session_to_pull(driver.state) == driver.live.session
+
+
+@pytest.mark.parametrize("code", [StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.INTERNAL])
+def test_a_heartbeat_that_failed_lets_nothing_be_pulled_until_one_is_accepted(code: StatusCode) -> None:
+    driver = Driver()
+    driver.open("a")
+    driver.pull_refused()
+    driver.registered("node-2")
+    driver.failed(code)
+    assert session_to_pull(driver.state) is None
+    driver.wake(INTERVAL_S)
+    assert session_to_pull(driver.state) is None
+    driver.accepted()
+    assert session_to_pull(driver.state) == driver.live.session
+
+
+def test_pulls_wait_for_no_heartbeat_once_the_jobs_held_before_are_released() -> None:
+    driver = Driver()
+    driver.open("a", "b")
+    driver.pull_refused()
+    driver.registered("node-2")
+    driver.failed()
+    driver.report("a", "b")
+    driver.release("a")
+    assert session_to_pull(driver.state) is None
+    driver.release("b")
+    assert session_to_pull(driver.state) == driver.live.session
+    driver.take("c")
+    assert session_to_pull(driver.state) == driver.live.session
+
+
+def test_a_node_without_jobs_pulls_as_soon_as_it_is_registered() -> None:
+    driver = Driver()
+    driver.start()
+    assert session_to_pull(driver.state) is None
+    driver.registered()
+    assert session_to_pull(driver.state) == driver.live.session
+    driver.wake(INTERVAL_S)
+    assert session_to_pull(driver.state) == driver.live.session
 
 
 def test_session_is_told_before_anything_is_sent_under_it() -> None:

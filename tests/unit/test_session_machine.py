@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.unit.session_driver import Driver, has
 from vmafx.domain.job import JobId
 from vmafx.domain.retry import StatusCode, Verdict
-from vmafx.domain.session import current_session
+from vmafx.domain.session import current_session, session_to_pull
 from vmafx.domain.session_effects import (
     CancelJob,
     Effect,
@@ -56,6 +56,7 @@ class SessionHistories(RuleBasedStateMachine):
         self.lost: list[int] = []
         self.first_tries = 0
         self.jobs: dict[str, str] = {}
+        self.unclaimed: set[str] = set()
         self.asked: set[str] = set()
         self.stopped = False
 
@@ -97,6 +98,7 @@ class SessionHistories(RuleBasedStateMachine):
                     "generations never go back, none is left out"
                 )
                 self.opened.append(session.generation)
+                self.unclaimed = set(self.jobs)
                 self.accepted_at_s = self.driver.now_s
             case SessionLost(session=session):
                 assert session.generation == self.session_number, "a session is lost once"
@@ -188,6 +190,7 @@ class SessionHistories(RuleBasedStateMachine):
         running = {job for job, work in self.jobs.items() if work == "running"}
         if current:
             self.accepted_at_s = self.driver.now_s
+            self.unclaimed.clear()
         effects = self.play(
             HeartbeatAccepted(
                 now_s=self.driver.now_s, generation=generation, beat=beat, cancel_job_ids=tuple(cancelled)
@@ -284,6 +287,12 @@ class SessionHistories(RuleBasedStateMachine):
             assert state.generation == len(self.opened)
             assert {job: work.value for job, work in state.jobs.items()} == self.jobs
         assert isinstance(state, Stopping) == self.stopped
+
+    @invariant()
+    def pulls_wait_until_the_jobs_held_before_go_on(self) -> None:
+        number = None if self.unclaimed & self.jobs.keys() else self.session_number
+        session = session_to_pull(self.driver.state)
+        assert (None if session is None else session.generation) == number
 
     @invariant()
     def there_is_always_something_to_wait_for(self) -> None:

@@ -14,6 +14,7 @@ __all__ = [
     "CANCELLED",
     "CLIENT_STARTED",
     "CLIENT_STOPPED",
+    "CONTROLLER_ANSWERS_AGAIN",
     "DEADLINE_REACHED",
     "DEADLINE_REPORTS",
     "EXECUTING",
@@ -47,6 +48,7 @@ REGISTER_FAILED: Final = "RegisterNode failed; retrying"
 SESSION_UNKNOWN: Final = "controller no longer knows this session; registering again"
 HEARTBEAT_DENIED: Final = "heartbeat refused; registering again"
 HEARTBEAT_FAILED: Final = "heartbeat failed"
+CONTROLLER_ANSWERS_AGAIN: Final = "controller answers again"
 PULL_FAILED: Final = "PullWork failed"
 JOB_PULLED: Final = "job pulled"
 JOB_REFUSED: Final = "job refused: its id is empty or too long to be listed"

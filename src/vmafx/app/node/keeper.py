@@ -15,7 +15,7 @@ from vmafx.domain.errors import ControllerError
 from vmafx.domain.job import JobId
 from vmafx.domain.lease import Heartbeat
 from vmafx.domain.retry import Verdict, status_code
-from vmafx.domain.session import current_session, step
+from vmafx.domain.session import current_session, session_to_pull, step
 from vmafx.domain.session_effects import (
     CancelJob,
     Cause,
@@ -89,10 +89,12 @@ class Keeper:
         self._cancel = cancel
         self._state: State = New()
         self._opened = asyncio.Event()
+        self._pulls = asyncio.Event()
         self._judging: dict[JobId, asyncio.Future[Verdict]] = {}
         self._calls: set[asyncio.Task[None]] = set()
         self._timer: asyncio.Task[None] | None = None
         self._registered = False
+        self._failing_for_s = 0.0
 
     @property
     def registered(self) -> bool:
@@ -121,6 +123,12 @@ class Keeper:
             await self._opened.wait()
         return session
 
+    async def session_to_pull(self) -> Session:
+        """Return the session, once there is one and the jobs held before it are known to go on under it."""
+        while (session := session_to_pull(self._state)) is None:
+            await self._pulls.wait()
+        return session
+
     async def judge(self, session: Session, job_id: JobId) -> Verdict:
         """Return what the refusal of a report was about.
 
@@ -144,6 +152,10 @@ class Keeper:
         self._state = done.state
         for effect in done.effects:
             self._perform(effect)
+        if session_to_pull(self._state) is None:
+            self._pulls.clear()
+        else:
+            self._pulls.set()
 
     def _perform(self, effect: Effect) -> None:  # noqa: C901 -- one arm for each effect
         match effect:
@@ -173,6 +185,7 @@ class Keeper:
 
     def _open(self, effect: SessionOpened) -> None:
         self._registered = True
+        self._failing_for_s = 0.0  # that there is a session says that it answers
         self._telemetry.gauge("vmafx_node_session_up", 1)
         told = {"attempt": effect.attempt}
         self._log.tell(Level.INFO, events.REGISTERED, told, node_id=effect.session.node_id)
@@ -212,8 +225,16 @@ class Keeper:
 
     def _tell_missed_heartbeat(self, missed: HeartbeatMissed) -> None:
         failing_for = seconds(missed.failing_for_s)
+        self._failing_for_s = missed.failing_for_s
         told: Fields = {"failing_for": failing_for, "error": f"{missed.code.value}: {missed.error}"}
         self._log.tell(Level.WARN, events.HEARTBEAT_FAILED, told, node_id=missed.session.node_id)
+
+    def _tell_answer(self, session: Session) -> None:
+        """Tell that an outage is over, once."""
+        if self._failing_for_s and session == self.current:
+            told = {"failed_for": seconds(self._failing_for_s)}
+            self._log.tell(Level.INFO, events.CONTROLLER_ANSWERS_AGAIN, told, node_id=session.node_id)
+            self._failing_for_s = 0.0
 
     def _end_calls(self) -> None:
         self._rest()
@@ -277,6 +298,7 @@ class Keeper:
             )
         else:
             event = _answered(session, beat, self._clock.monotonic(), answer)
+            self._tell_answer(session)
         self.feed(event)
 
 

@@ -102,7 +102,7 @@ class Slot:
     async def _next(self) -> Pulled:
         while True:
             await self._parts.clock.sleep(self._due_s - self._parts.clock.monotonic())
-            session = await self._parts.keeper.session()
+            session = await self._parts.keeper.session_to_pull()
             self._began_s = self._parts.clock.monotonic()
             try:
                 assignment = await self._parts.controller.pull(
