@@ -1,4 +1,4 @@
-"""What every `Clock` promises (ADR 0002, 0014): the system's, and the virtual one in both its uses."""
+"""What every `Clock` promises (ADR 0002, 0014): the system's, the steady one, the virtual in both uses."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
+from vmafx.adapters.clock.steady import SteadyClock
 from vmafx.adapters.clock.system import SystemClock
 from vmafx.adapters.fakes.clock import VirtualClock
 from vmafx.adapters.fakes.loop import run_virtual
@@ -25,6 +26,13 @@ Run: TypeAlias = Callable[[Scenario], None]
 
 def on_the_system(scenario: Scenario) -> None:
     asyncio.run(scenario(SystemClock()))
+
+
+def steadily_on_the_system(scenario: Scenario) -> None:
+    async def steadily() -> None:
+        await scenario(SteadyClock())
+
+    asyncio.run(steadily())
 
 
 def by_hand(scenario: Scenario) -> None:
@@ -46,7 +54,9 @@ def on_the_virtual_loop(scenario: Scenario) -> None:
     run_virtual(scenario)
 
 
-@pytest.fixture(params=[on_the_system, by_hand, on_the_virtual_loop], ids=lambda use: use.__name__)
+@pytest.fixture(
+    params=[on_the_system, steadily_on_the_system, by_hand, on_the_virtual_loop], ids=lambda use: use.__name__
+)
 def run(request: pytest.FixtureRequest) -> Run:
     return request.param
 
@@ -330,3 +340,19 @@ def test_one_clock_serves_many_waits_at_once(run: Run) -> None:
         assert sorted(done) == list(range(20))
 
     run(scenario)
+
+
+@pytest.mark.parametrize("step_s", [12 * HOUR_S, -HOUR_S])
+def test_a_steady_clock_takes_no_notice_when_the_machines_is_set(step_s: float) -> None:
+    machine = VirtualClock()
+    steady, started_at = SteadyClock(machine), machine.now()
+    machine.step_wall(step_s)
+    machine.move_to(5.0)
+    assert steady.now() == started_at + timedelta(seconds=5)
+    assert steady.monotonic() == machine.monotonic()
+
+
+def test_a_steady_clock_starts_with_the_machines_time() -> None:
+    machine = VirtualClock(monotonic_s=77.0)
+    machine.step_wall(HOUR_S)
+    assert SteadyClock(machine).now() == machine.now()
