@@ -3,15 +3,16 @@
 #   make            make .venv with vmafx, its extras and the tools of the gates; as root on Debian it
 #                   also installs the system packages that are missing
 #   make help       show this
-#   make demo       score a real pair of clips
-#   make test       all tests but the soak tests, with branch coverage
+#   make demo       score a real pair of clips: with a controller and a node, and directly
+#   make test       all tests but the soak tests, side by side on all processors, with branch coverage
 #   make check      all gates: format, lint, types, layers, dependencies
-#   make bench      what starting up and idling cost, as ratios of one run
+#   make bench      what starting up, idling and serving cost, as ratios of one run
 #   make soak       the long proofs
 #   make proto      generate code from proto/
 #   make clean      remove what builds and tests leave; distclean removes .venv too
 #
-# PYTHON=python3.12 chooses the interpreter and VENV=.venv-3.12 another place for it.
+# PYTHON=python3.12 chooses the interpreter and VENV=.venv-3.12 another place for it; JOBS=1 has tests and
+# gates run one after the other.
 
 VENV ?= .venv
 PYTHON ?=
@@ -39,7 +40,7 @@ demo: $(READY)
 	@"$(BIN)/python" tools/demo.py
 
 test: $(READY)
-	"$(BIN)/python" -m pytest --cov --cov-report=term --cov-fail-under=$(COVERAGE_MIN)
+	"$(BIN)/python" -m pytest --numprocesses=$(JOBS) --dist=worksteal --cov --cov-report=term --cov-fail-under=$(COVERAGE_MIN)
 
 soak: $(READY)
 	"$(BIN)/python" -m pytest -m soak --timeout=3600

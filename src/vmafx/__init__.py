@@ -35,21 +35,34 @@ if TYPE_CHECKING:
     from vmafx.adapters.fakes.telemetry import RecordingTelemetry as RecordingTelemetry
     from vmafx.adapters.sources.by_kind import SourcesByKind as SourcesByKind
     from vmafx.adapters.sources.local import LocalSources as LocalSources
+    from vmafx.adapters.store.memory import MemoryStore as MemoryStore
+    from vmafx.adapters.store.sqlite import SqliteStore as SqliteStore
     from vmafx.adapters.telemetry.embedded import LoggingTelemetry as LoggingTelemetry
     from vmafx.adapters.telemetry.joined import JoinedTelemetry as JoinedTelemetry
     from vmafx.adapters.telemetry.scope import ScopeFilter as ScopeFilter
     from vmafx.adapters.telemetry.traces import TracingTelemetry as TracingTelemetry
+    from vmafx.app.container.controller import ControllerPorts as ControllerPorts
+    from vmafx.app.container.controller import ControllerStore as ControllerStore
+    from vmafx.app.container.controller import open_reference_controller as open_reference_controller
     from vmafx.app.container.node import NodePorts as NodePorts
     from vmafx.app.container.node import open_node as open_node
     from vmafx.app.container.score import open_scorer as open_scorer
+    from vmafx.app.controller.controller import ReferenceController as ReferenceController
     from vmafx.app.node.node import Node as Node
     from vmafx.app.node.node import NodeState as NodeState
     from vmafx.app.node.policy import NodePolicy as NodePolicy
+    from vmafx.app.settings.auth import AuthSettings as AuthSettings
+    from vmafx.app.settings.controller import ControllerGrpcSettings as ControllerGrpcSettings
+    from vmafx.app.settings.controller import ControllerHttpSettings as ControllerHttpSettings
+    from vmafx.app.settings.controller import ControllerSettings as ControllerSettings
     from vmafx.app.settings.controller_client import ControllerClientSettings as ControllerClientSettings
     from vmafx.app.settings.node import NodeSettings as NodeSettings
     from vmafx.app.settings.scorer import ScorerSettings as ScorerSettings
+    from vmafx.app.settings.store import StoreSettings as StoreSettings
     from vmafx.domain.address import HostPort as HostPort
     from vmafx.domain.backoff import BackoffPolicy as BackoffPolicy
+    from vmafx.domain.callers import Principal as Principal
+    from vmafx.domain.callers import Role as Role
     from vmafx.domain.errors import BackendMismatchError as BackendMismatchError
     from vmafx.domain.errors import ClipError as ClipError
     from vmafx.domain.errors import ConfigurationError as ConfigurationError
@@ -62,6 +75,7 @@ if TYPE_CHECKING:
     from vmafx.domain.errors import OutsideRootsError as OutsideRootsError
     from vmafx.domain.errors import QueueFullError as QueueFullError
     from vmafx.domain.errors import ReportError as ReportError
+    from vmafx.domain.errors import RoleRequiredError as RoleRequiredError
     from vmafx.domain.errors import ScorerError as ScorerError
     from vmafx.domain.errors import ScorerUnavailableError as ScorerUnavailableError
     from vmafx.domain.errors import ScoreTimeoutError as ScoreTimeoutError
@@ -81,6 +95,7 @@ if TYPE_CHECKING:
     from vmafx.domain.job import JobStatus as JobStatus
     from vmafx.domain.job import NodeName as NodeName
     from vmafx.domain.job import SessionId as SessionId
+    from vmafx.domain.job import TenantId as TenantId
     from vmafx.domain.lease import Heartbeat as Heartbeat
     from vmafx.domain.lease import LeasePolicy as LeasePolicy
     from vmafx.domain.nodesession import Capability as Capability
@@ -90,6 +105,7 @@ if TYPE_CHECKING:
     from vmafx.domain.retry import Call as Call
     from vmafx.domain.retry import StatusCode as StatusCode
     from vmafx.domain.roots import ResolvedSource as ResolvedSource
+    from vmafx.domain.roots import RootTemplates as RootTemplates
     from vmafx.domain.roots import ScoringRoots as ScoringRoots
     from vmafx.domain.scoring import Backend as Backend
     from vmafx.domain.scoring import Clip as Clip
@@ -108,22 +124,30 @@ if TYPE_CHECKING:
     from vmafx.ports.clock import Clock as Clock
     from vmafx.ports.controller import Assignment as Assignment
     from vmafx.ports.controller import Controller as Controller
+    from vmafx.ports.controller import Desk as Desk
     from vmafx.ports.controller import HeartbeatAnswer as HeartbeatAnswer
     from vmafx.ports.controller import NodeIdentity as NodeIdentity
     from vmafx.ports.controller import Registration as Registration
+    from vmafx.ports.jobs import CancelAnswer as CancelAnswer
+    from vmafx.ports.jobs import Jobs as Jobs
+    from vmafx.ports.jobs import JobView as JobView
+    from vmafx.ports.listener import Listener as Listener
     from vmafx.ports.scorer import Progress as Progress
     from vmafx.ports.scorer import Scorer as Scorer
     from vmafx.ports.sources import SourceStore as SourceStore
     from vmafx.ports.telemetry import Level as Level
     from vmafx.ports.telemetry import Telemetry as Telemetry
     from vmafx.ports.tokens import TokenSource as TokenSource
+    from vmafx.ports.tokens import TokenVerifier as TokenVerifier
 
 __all__ = [
     "Assignment",
+    "AuthSettings",
     "Backend",
     "BackendMismatchError",
     "BackoffPolicy",
     "Call",
+    "CancelAnswer",
     "Capability",
     "Clip",
     "ClipDescriptor",
@@ -134,8 +158,14 @@ __all__ = [
     "Controller",
     "ControllerClientSettings",
     "ControllerError",
+    "ControllerGrpcSettings",
+    "ControllerHttpSettings",
     "ControllerMode",
+    "ControllerPorts",
+    "ControllerSettings",
+    "ControllerStore",
     "Delay",
+    "Desk",
     "EndedRun",
     "Fail",
     "Failure",
@@ -158,13 +188,17 @@ __all__ = [
     "JobResult",
     "JobSpec",
     "JobStatus",
+    "JobView",
+    "Jobs",
     "JoinedTelemetry",
     "LeasePolicy",
     "LengthMismatch",
     "Level",
+    "Listener",
     "LocalSources",
     "LoggingTelemetry",
     "LoseAnswer",
+    "MemoryStore",
     "ModelError",
     "Node",
     "NodeIdentity",
@@ -176,16 +210,21 @@ __all__ = [
     "NotFiniteError",
     "OutsideRootsError",
     "Partial",
+    "Principal",
     "Progress",
     "QueueFullError",
     "RecordedEvent",
     "RecordedSpan",
     "RecordingTelemetry",
+    "ReferenceController",
     "Registration",
     "Report",
     "ReportError",
     "ResolvedSource",
     "Retry",
+    "Role",
+    "RoleRequiredError",
+    "RootTemplates",
     "ScopeFilter",
     "ScoreRequest",
     "ScoreResult",
@@ -207,15 +246,19 @@ __all__ = [
     "SourceSyntaxError",
     "SourcesByKind",
     "SpoolError",
+    "SqliteStore",
     "StatusCode",
     "StoreError",
+    "StoreSettings",
     "StoreUnavailableError",
     "SubmissionConflictError",
     "Substitute",
     "SystemClock",
     "Telemetry",
+    "TenantId",
     "TokenError",
     "TokenSource",
+    "TokenVerifier",
     "TracingTelemetry",
     "VirtualClock",
     "VirtualTimeError",
@@ -223,6 +266,7 @@ __all__ = [
     "VmafxError",
     "__version__",
     "open_node",
+    "open_reference_controller",
     "open_scorer",
     "run_virtual",
 ]
@@ -265,25 +309,44 @@ _HOMES = {
     ),
     "vmafx.adapters.sources.by_kind": ("SourcesByKind",),
     "vmafx.adapters.sources.local": ("LocalSources",),
+    "vmafx.adapters.store.memory": ("MemoryStore",),
+    "vmafx.adapters.store.sqlite": ("SqliteStore",),
     "vmafx.adapters.telemetry.embedded": ("LoggingTelemetry",),
     "vmafx.adapters.telemetry.joined": ("JoinedTelemetry",),
     "vmafx.adapters.telemetry.scope": ("ScopeFilter",),
     "vmafx.adapters.telemetry.traces": ("TracingTelemetry",),
+    "vmafx.app.container.controller": (
+        "ControllerPorts",
+        "ControllerStore",
+        "open_reference_controller",
+    ),
     "vmafx.app.container.node": (
         "NodePorts",
         "open_node",
     ),
     "vmafx.app.container.score": ("open_scorer",),
+    "vmafx.app.controller.controller": ("ReferenceController",),
     "vmafx.app.node.node": (
         "Node",
         "NodeState",
     ),
     "vmafx.app.node.policy": ("NodePolicy",),
+    "vmafx.app.settings.auth": ("AuthSettings",),
+    "vmafx.app.settings.controller": (
+        "ControllerGrpcSettings",
+        "ControllerHttpSettings",
+        "ControllerSettings",
+    ),
     "vmafx.app.settings.controller_client": ("ControllerClientSettings",),
     "vmafx.app.settings.node": ("NodeSettings",),
     "vmafx.app.settings.scorer": ("ScorerSettings",),
+    "vmafx.app.settings.store": ("StoreSettings",),
     "vmafx.domain.address": ("HostPort",),
     "vmafx.domain.backoff": ("BackoffPolicy",),
+    "vmafx.domain.callers": (
+        "Principal",
+        "Role",
+    ),
     "vmafx.domain.errors": (
         "BackendMismatchError",
         "ClipError",
@@ -297,6 +360,7 @@ _HOMES = {
         "OutsideRootsError",
         "QueueFullError",
         "ReportError",
+        "RoleRequiredError",
         "ScoreTimeoutError",
         "ScorerError",
         "ScorerUnavailableError",
@@ -318,6 +382,7 @@ _HOMES = {
         "JobStatus",
         "NodeName",
         "SessionId",
+        "TenantId",
     ),
     "vmafx.domain.lease": (
         "Heartbeat",
@@ -337,6 +402,7 @@ _HOMES = {
     ),
     "vmafx.domain.roots": (
         "ResolvedSource",
+        "RootTemplates",
         "ScoringRoots",
     ),
     "vmafx.domain.scoring": (
@@ -361,10 +427,17 @@ _HOMES = {
     "vmafx.ports.controller": (
         "Assignment",
         "Controller",
+        "Desk",
         "HeartbeatAnswer",
         "NodeIdentity",
         "Registration",
     ),
+    "vmafx.ports.jobs": (
+        "CancelAnswer",
+        "JobView",
+        "Jobs",
+    ),
+    "vmafx.ports.listener": ("Listener",),
     "vmafx.ports.scorer": (
         "Progress",
         "Scorer",
@@ -374,7 +447,10 @@ _HOMES = {
         "Level",
         "Telemetry",
     ),
-    "vmafx.ports.tokens": ("TokenSource",),
+    "vmafx.ports.tokens": (
+        "TokenSource",
+        "TokenVerifier",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -7,16 +7,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from signal import SIGTERM, Signals
 from typing import Any, Final
 
-from tests.e2e.program import HANG_S, Program, alive, eventually
+from tests.e2e.logged import LoggedProcess
+from tests.e2e.program import HANG_S, Program, alive, processes_with
 
 __all__ = ["NODE", "ControllerProcess", "NodeProcess"]
 
 NODE: Final = Path(sys.executable).parent / "vmafx-node"
 _ROOT: Final = Path(__file__).parents[2]
-_LEVELS: Final = {"DEBUG", "INFO", "WARN", "ERROR"}
 
 
 class ControllerProcess:
@@ -63,7 +62,7 @@ class ControllerProcess:
         return line
 
 
-class NodeProcess:
+class NodeProcess(LoggedProcess):
     """A `vmafx-node`; its log goes to a file, and every line of it must be a record."""
 
     def __init__(
@@ -75,60 +74,7 @@ class NodeProcess:
         command: tuple[str, ...] = (str(NODE),),
         **settings: str,
     ) -> None:
-        # Everything that the node starts has this folder for temporary files, and so can be told from others.
-        self.temporary = program.temporary / f"node-{number}"
-        self.temporary.mkdir()
-        self.log = program.folder / f"node-{number}.log"
-        environment = program.environment | {"TMPDIR": str(self.temporary)}
-        environment |= node_settings(address, number) | settings
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                command, env=environment, cwd=program.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-
-    def records(self) -> list[dict[str, Any]]:
-        """What it logged so far; a line that is no record is the test's failure."""
-        whole = self.log.read_bytes().rpartition(b"\n")[0]
-        records = [json.loads(line) for line in whole.splitlines()]
-        for record in records:
-            assert record["level"] in _LEVELS
-            assert record["time"].endswith("Z")
-            assert record["msg"]
-        return records
-
-    def told(self, message: str, **fields: object) -> list[dict[str, Any]]:
-        """The records of a message that have these fields."""
-        return [r for r in self.records() if r["msg"] == message and fields.items() <= r.items()]
-
-    def wait_told(self, message: str, *, times: int = 1, **fields: object) -> list[dict[str, Any]]:
-        """The same, once there are as many."""
-
-        def so() -> bool:
-            told = len(self.told(message, **fields)) >= times
-            assert told or self.process.poll() is None, self.text()
-            return told
-
-        eventually(so, what=f"{message} {fields}")
-        return self.told(message, **fields)
-
-    def send(self, number: Signals) -> None:
-        """Send it a signal."""
-        self.process.send_signal(number)
-
-    def wait(self) -> int:
-        """Return its exit code, once it ended."""
-        return self.process.wait(HANG_S)
-
-    def stop(self, number: Signals = SIGTERM) -> int:
-        """End it with a signal and return its exit code; nothing of it may be left then."""
-        self.send(number)
-        code = self.wait()
-        assert self.left() == [], self.text()
-        return code
-
-    def text(self) -> str:
-        """The whole log, for messages of tests."""
-        return self.log.read_text(encoding="utf-8", errors="replace")
+        super().__init__(program, f"node-{number}", command, node_settings(address, number) | settings)
 
     def left(self) -> list[str]:
         """Processes and temporary files of it."""
@@ -137,21 +83,11 @@ class NodeProcess:
 
     def descendants(self) -> list[int]:
         """The processes that it started, and those that they started, dead ones not counted."""
-        mark = f"TMPDIR={self.temporary}".encode()
-        found = []
-        for path in Path("/proc").glob("[0-9]*/environ"):
-            try:
-                marked = mark in path.read_bytes().split(b"\0")
-            except OSError:  # gone meanwhile
-                continue
-            if marked and int(path.parent.name) != self.process.pid:
-                found.append(int(path.parent.name))
-        return found
+        return [pid for pid in processes_with(self.temporary) if pid != self.process.pid]
 
     def end(self) -> None:
         """End it, however it is, and see that nothing stays."""
-        self.process.kill()
-        self.process.wait(HANG_S)
+        super().end()
         end = time.monotonic() + HANG_S
         while any(alive(pid) for pid in self.descendants()):
             assert time.monotonic() < end, "a process of an ended node runs on"

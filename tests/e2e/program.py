@@ -15,7 +15,7 @@ import pytest
 
 from vmafx.app.cli.main import run
 
-__all__ = ["HANG_S", "VMAFX", "Program", "alive", "eventually", "processes_about"]
+__all__ = ["HANG_S", "VMAFX", "Program", "alive", "eventually", "processes_about", "processes_with"]
 
 VMAFX: Final = Path(sys.executable).parent / "vmafx"
 HANG_S: Final = 60.0
@@ -90,6 +90,20 @@ def alive(pid: int) -> bool:
     except OSError:
         return False
     return state.split()[0] not in {"Z", "X"}
+
+
+def processes_with(temporary: Path) -> list[int]:
+    """The processes that have a folder for temporary files, dead ones not counted."""
+    mark = f"TMPDIR={temporary}".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            marked = mark in path.read_bytes().split(b"\0")
+        except OSError:  # gone meanwhile
+            continue
+        if marked and alive(int(path.parent.name)):
+            found.append(int(path.parent.name))
+    return found
 
 
 def processes_about(path: Path) -> list[str]:

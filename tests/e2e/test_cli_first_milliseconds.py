@@ -12,7 +12,7 @@ import pytest
 from tests.cli_scorer import endless_request
 from tests.e2e.program import HANG_S, eventually, processes_about
 
-RUNS = 100
+RUNS, RUNS_LONG = 40, 400
 AT_ONCE = 4
 STEP_S = 0.0003
 """Runs are ended at ten moments this far apart, from the first sight of the child on."""
@@ -30,14 +30,14 @@ def clips(program, engine):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda n: n.name)
-@pytest.mark.timeout(300)
-def test_scorer_is_gone_with_a_program_ended_in_its_first_milliseconds(program, clips, number):
-    def runs(worker: int) -> None:
-        for run in range(RUNS // AT_ONCE):
+@pytest.mark.parametrize("runs", [RUNS, pytest.param(RUNS_LONG, marks=pytest.mark.soak)])
+def test_scorer_is_gone_with_a_program_ended_in_its_first_milliseconds(program, clips, number, runs):
+    def work(worker: int) -> None:
+        for run in range(runs // AT_ONCE):
             end_one(program, clips[worker], number, after_s=run % 10 * STEP_S)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for done in [pool.submit(runs, worker) for worker in range(AT_ONCE)]:
+        for done in [pool.submit(work, worker) for worker in range(AT_ONCE)]:
             done.result()
     assert program.leftovers() == []
 

@@ -145,7 +145,13 @@ def test_version_is_told(program):
 
 def test_help_tells_every_command(program):
     text = program.run("--help").stdout
-    assert re.findall(r"^  (\w+)  ", text, re.MULTILINE) == ["completion", "doctor", "node", "score"]
+    assert re.findall(r"^  (\w+)  ", text, re.MULTILINE) == [
+        "completion",
+        "controller",
+        "doctor",
+        "node",
+        "score",
+    ]
 
 
 def complete(program, shell_name, words, index):

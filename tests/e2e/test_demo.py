@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -12,29 +13,33 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import HANG_S
+from tests.e2e.program import HANG_S, eventually, processes_with
 from vmafx.domain.y4m import FrameCounter, parse_header
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.usefixtures("engine")
-def test_the_demo_scores_two_clips_that_it_made(program):
+def test_the_demo_scores_two_clips_that_it_made_through_the_whole_system_and_directly(program):
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "demo.py"],
         cwd=program.folder,
-        env=program.environment,
+        env=program.environment | {"VMAFX_PULL_WAIT": "not the demo's business"},
         capture_output=True,
         text=True,
         timeout=HANG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    score = float(re.search(r"^VMAF +([0-9.]+)$", done.stdout, re.MULTILINE)[1])
-    assert 50 < score < 98
+    score = re.search(r"^VMAF +([0-9.]+)$", done.stdout, re.MULTILINE)[1]
+    assert 50 < float(score) < 98
+    assert done.stdout.endswith(f"The node reported the same score: {score}\n")
     example = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    shown = [line for line in done.stdout.splitlines() if not line.startswith(("$", "VMAF", "scorer"))]
+    varying = ("$", "VMAF", "scorer", "submitted", "The node")
+    shown = [line for line in done.stdout.splitlines() if not line.startswith(varying)]
     assert set(shown) <= set(example)
+    assert program.leftovers() == []
+    assert processes_with(program.temporary) == []
     for name in ("ref.y4m", "dis.y4m"):
         data = (program.folder / "build" / "demo" / name).read_bytes()
         header = parse_header(data, name=name)
@@ -42,6 +47,29 @@ def test_the_demo_scores_two_clips_that_it_made(program):
         counter.feed(data[header.header_bytes :])
         assert counter.finish() == 50
         assert (header.width, header.height) == (320, 240)
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_demo_that_is_interrupted_leaves_nothing(program, plain):
+    demo = program.folder / "build" / "demo"
+    demo.mkdir(parents=True)
+    for name, data in zip(("ref.y4m", "dis.y4m"), plain, strict=True):
+        (demo / name).write_bytes(data)
+    with subprocess.Popen(
+        [sys.executable, ROOT / "tools" / "demo.py"],
+        cwd=program.folder,
+        env=program.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a terminal sends Ctrl-C to every process of it
+    ) as process:
+        assert process.stdout.readline().endswith("vmafx-controller\n")
+        assert process.stdout.readline().endswith("vmafx-node\n")
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=HANG_S)
+    assert process.returncode == 130
+    eventually(lambda: processes_with(program.temporary) == [], what="its programs have ended, too")
+    assert program.leftovers() == []
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make on PATH")

@@ -35,7 +35,8 @@ class Teller:
 
 sys.argv = [program, *words]
 sys.meta_path.insert(0, Teller())
-(start.main if program == "vmafx" else start.node_main)()
+mains = {"vmafx": start.main, "vmafx-node": start.node_main, "vmafx-controller": start.controller_main}
+mains[program]()
 """
 """A program that gets a signal in the moment in which it begins to import a certain module."""
 MOMENTS = ["vmafx.app.cli.main", "vmafx.app.cli.node", "pydantic", "grpc", "vmafx.app.node.node"]

@@ -234,7 +234,7 @@ class TestCheck:
         assert rows["VMAFX_NODE_ID"] == "node-0  (environment)"
         assert rows["VMAFX_SHUTDOWN_TIMEOUT"] == "30s  (default)"
         assert rows["scorer"].startswith(f"{fake.path} (")
-        assert shown.stderr.startswith("vmafx: warning: VMAFX_NODE_SLOT is not")
+        assert shown.stderr.startswith("vmafx-node: warning: VMAFX_NODE_SLOT is not")
         assert SECRET not in shown.stdout + shown.stderr
         assert program.leftovers() == []
 
@@ -266,7 +266,7 @@ class TestCheck:
         settings = node_settings(NOWHERE) | {"VMAFX_CONTROLLER_TOKEN_FILE": str(token)}
         shown = run(program, "--check", **settings)
         assert shown.returncode == 0
-        assert shown.stderr.startswith("vmafx: warning: ")
+        assert shown.stderr.startswith("vmafx-node: warning: ")
         assert problem in shown.stderr
 
     @pytest.mark.parametrize(("closed", "code"), [("2>&-", 0), (">&- 2>&-", 1), (">/dev/full", 1)])

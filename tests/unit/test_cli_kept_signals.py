@@ -15,7 +15,7 @@ from vmafx.app.cli.exits import SIGNALLED, InterruptedRunError
 from vmafx.app.cli.interrupts import until_signalled
 from vmafx.app.cli.kept_signals import ENDING, KeptSignals, find_kept, keep_signals
 from vmafx.app.cli.main import run
-from vmafx.app.cli.node_signals import NodeSignals
+from vmafx.app.cli.program_signals import ProgramSignals
 
 
 class Ended(BaseException):
@@ -84,7 +84,7 @@ async def test_a_kept_signal_stops_the_node_and_counts_as_the_first():
     keep_signals()
     signal.raise_signal(signal.SIGHUP)
     heard: list[signal.Signals] = []
-    signals, node = NodeSignals(heard.append), FakeNode()
+    signals, node = ProgramSignals(heard.append), FakeNode()
     with signals.listening(), signals.stopping(node):
         assert (node.said, heard, signals.exit_code) == (["stop"], [signal.SIGHUP], 0)
         signal.raise_signal(signal.SIGTERM)
@@ -124,11 +124,13 @@ def test_a_command_that_was_told_to_end_does_so_as_an_interrupted_one(capsys, ar
         (start.node_main, ["vmafx-node", "--check"], True),
         (start.main, ["vmafx", "node"], True),
         (start.main, ["vmafx", "node", "--check"], True),
+        (start.controller_main, ["vmafx-controller"], True),
+        (start.main, ["vmafx", "controller"], True),
         (start.main, ["vmafx", "score", "node"], False),
         (start.main, ["vmafx"], False),
     ],
 )
-def test_signals_are_kept_for_nodes_and_for_no_other_command(monkeypatch, entry, words, kept):
+def test_signals_are_kept_for_what_runs_until_stopped_and_for_no_other(monkeypatch, entry, words, kept):
     seen: list[bool] = []
     monkeypatch.setattr(sys, "argv", words)
     monkeypatch.setattr(

@@ -12,9 +12,9 @@ import pytest
 
 from vmafx.adapters.telemetry.scope import in_scope, scope_fields
 from vmafx.app.cli import node as program
-from vmafx.app.cli import node_signals
+from vmafx.app.cli import program_signals
 from vmafx.app.cli.arguments import NodeArguments
-from vmafx.app.cli.node_signals import NodeSignals
+from vmafx.app.cli.program_signals import ProgramSignals
 from vmafx.app.container import node as wiring
 from vmafx.domain.errors import ScorerUnavailableError, VmafxError
 
@@ -56,7 +56,7 @@ def signals(heard, monkeypatch):
         raise Ended(code)
 
     monkeypatch.setattr(os, "_exit", end)
-    return NodeSignals(heard.append)
+    return ProgramSignals(heard.append)
 
 
 async def passed_on() -> None:
@@ -82,7 +82,7 @@ async def test_the_first_signal_stops_and_the_second_interrupts(signals, heard, 
 
 async def test_a_signal_in_the_middle_of_a_job_is_told_without_that_jobs_ids():
     told: list[object] = []
-    signals, node = NodeSignals(lambda _: told.append(scope_fields())), FakeNode()
+    signals, node = ProgramSignals(lambda _: told.append(scope_fields())), FakeNode()
     with signals.listening(), signals.stopping(node):
         with in_scope({"job_id": "job-1", "node_id": "session-1"}):
             signal.raise_signal(signal.SIGTERM)
@@ -110,7 +110,7 @@ def test_a_second_signal_ends_a_program_that_has_no_node(signals):
 
 
 async def test_a_node_that_hangs_when_told_twice_is_ended(signals, monkeypatch):
-    monkeypatch.setattr(node_signals, "FORCE_AFTER_S", 0.0)
+    monkeypatch.setattr(program_signals, "FORCE_AFTER_S", 0.0)
     ended = asyncio.Event()
     codes = []
 

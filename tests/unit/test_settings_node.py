@@ -17,9 +17,10 @@ from vmafx.app.settings.files import FileChecks
 from vmafx.app.settings.grpc_listener import GrpcListenerSettings
 from vmafx.app.settings.http_listener import HttpSettings
 from vmafx.app.settings.logs import LogFormat, LogSettings
-from vmafx.app.settings.node import NodeSettings, PodSettings
+from vmafx.app.settings.node import NodeSettings
 from vmafx.app.settings.otel import OtelSettings
 from vmafx.app.settings.parts import variables_of
+from vmafx.app.settings.pod import PodSettings
 from vmafx.app.settings.scorer import ScorerSettings
 from vmafx.app.settings.storage import SourceSettings, SpoolSettings, StorageMode, StorageSettings
 from vmafx.domain.address import HostPort

@@ -21,7 +21,12 @@ from vmafx.app.settings.unserved import UNSERVED
 from vmafx.domain.errors import ConfigurationError
 
 SECRET = "Hush.Hush.Hush"
-PAGE = (Path(__file__).parents[2] / "docs/settings.md").read_text(encoding="utf-8")
+PAGE = re.sub(
+    r"\n## The controller\n.*?(?=\n## )",  # it has a test of its own
+    "",
+    (Path(__file__).parents[2] / "docs/settings.md").read_text(encoding="utf-8"),
+    flags=re.DOTALL,
+)
 NODE = {name for v, _ in variables_of(NodeSettings) for name in (v.name, *v.fallbacks)}
 SCORER = {name for name, _ in SCORER_VARIABLES if name.startswith("VMAF")}
 OF_OTHER_PROGRAMS = re.compile(r"VMAFX_(AUTH_|DB_|STORE_|JWKS_|JOB_|RUN_ID|PULL_WAIT|TENANT_).*")

@@ -7,7 +7,14 @@ from typing import TypeAlias
 
 from vmafx.domain.scoring import Backend
 
-__all__ = ["Arguments", "CompletionArguments", "DoctorArguments", "NodeArguments", "ScoreArguments"]
+__all__ = [
+    "Arguments",
+    "CompletionArguments",
+    "ControllerArguments",
+    "DoctorArguments",
+    "NodeArguments",
+    "ScoreArguments",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,4 +77,17 @@ class NodeArguments:
     check: bool = False
 
 
-Arguments: TypeAlias = ScoreArguments | DoctorArguments | CompletionArguments | NodeArguments
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerArguments:
+    """What `vmafx controller` was asked for.
+
+    Attributes:
+        check: Whether to check the configuration only.
+    """
+
+    check: bool = False
+
+
+Arguments: TypeAlias = (
+    ScoreArguments | DoctorArguments | CompletionArguments | NodeArguments | ControllerArguments
+)

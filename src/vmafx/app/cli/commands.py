@@ -14,6 +14,7 @@ from click.shell_completion import ShellComplete, get_completion_class
 from vmafx.app.cli.arguments import (
     Arguments,
     CompletionArguments,
+    ControllerArguments,
     DoctorArguments,
     NodeArguments,
     ScoreArguments,
@@ -25,10 +26,11 @@ from vmafx.domain.scoring import SUBSAMPLE_MAX, THREADS_MAX, Backend, model_name
 from vmafx.domain.text import printable
 from vmafx.domain.version import __version__
 
-__all__ = ["NODE", "VMAFX", "execute"]
+__all__ = ["CONTROLLER", "NODE", "VMAFX", "execute"]
 
 VMAFX: Final = "vmafx"
 NODE: Final = "vmafx-node"
+CONTROLLER: Final = "vmafx-controller"
 COMPLETE_VARIABLE: Final = "_VMAFX_COMPLETE"
 
 
@@ -47,7 +49,7 @@ def execute(arguments: Sequence[str], environment: Mapping[str, str], *, program
         InterruptedRunError: A signal ended the command.
     """
     asked = _parse(arguments, program)
-    if asked != NodeArguments():  # a node itself ends in order
+    if asked not in _RUNS:  # what runs ends in order
         for number in find_kept().take():
             raise InterruptedRunError(number)
     match asked:
@@ -62,7 +64,11 @@ def execute(arguments: Sequence[str], environment: Mapping[str, str], *, program
         case NodeArguments():
             from vmafx.app.cli.node import node  # noqa: PLC0415 - the same
 
-            return node(asked, environment)
+            return node(asked, environment, program=program)
+        case ControllerArguments():
+            from vmafx.app.cli.controller import controller  # noqa: PLC0415 - the same
+
+            return controller(asked, environment, program=program)
         case CompletionArguments():
             write_out(_completion_script(asked.shell))
             return OK
@@ -269,14 +275,59 @@ def vmafx_node(context: click.Context, *, check: bool, version: bool) -> NodeArg
     Raises:
         UsageError: More was asked for.
     """
-    if version and check:
-        raise click.UsageError("--version goes alone", context)
-    if version:
-        click.echo(f"{NODE} {__version__}")
-        return OK
-    return NodeArguments(check=check)
+    return _version_told(context, NODE, alone=not check) if version else NodeArguments(check=check)
 
 
 vmafx_node.params[:0] = node_command.params
 
-_PROGRAMS: Final = {VMAFX: (vmafx, COMPLETE_VARIABLE), NODE: (vmafx_node, "_VMAFX_NODE_COMPLETE")}
+
+@vmafx.command(name="controller", short_help="Run a controller: take jobs, hand them to nodes, keep results.")
+@click.option("--check", is_flag=True, help="Check the configuration and the database, show both, and exit.")
+def controller_command(*, check: bool) -> ControllerArguments:
+    """Run a controller: take jobs, hand them out to nodes, and keep what becomes of them.
+
+    Everything it is told comes from VMAFX_ variables; its log goes to standard error. This version verifies
+    no tokens and starts with VMAFX_AUTH_DISABLED=true only. SIGTERM or Ctrl-C lets calls that are under way
+    end first; a second one cuts them off. Jobs and sessions are kept in a database file.
+
+    Exit status: 0 stopped, 1 a fault ended it, 2 wrong command line or setting, or a database or an address
+    that cannot be used, 128 and the signal's number when told twice to stop.
+    """
+    return ControllerArguments(check=check)
+
+
+@click.command(
+    name=CONTROLLER,
+    help=controller_command.help,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option("-V", "--version", is_flag=True, help="Show the version and exit.")
+@click.pass_context
+def vmafx_controller(context: click.Context, *, check: bool, version: bool) -> ControllerArguments | int:
+    """Run a controller, or tell the version where that is all that is asked for.
+
+    Raises:
+        UsageError: More was asked for.
+    """
+    return (
+        _version_told(context, CONTROLLER, alone=not check) if version else ControllerArguments(check=check)
+    )
+
+
+vmafx_controller.params[:0] = controller_command.params
+
+
+def _version_told(context: click.Context, program: str, *, alone: bool) -> int:
+    if not alone:
+        raise click.UsageError("--version goes alone", context)
+    click.echo(f"{program} {__version__}")
+    return OK
+
+
+_RUNS: Final[tuple[Arguments, ...]] = (NodeArguments(), ControllerArguments())
+"""What runs until it is stopped."""
+_PROGRAMS: Final = {
+    VMAFX: (vmafx, COMPLETE_VARIABLE),
+    NODE: (vmafx_node, "_VMAFX_NODE_COMPLETE"),
+    CONTROLLER: (vmafx_controller, "_VMAFX_CONTROLLER_COMPLETE"),
+}

@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["FAILED", "OK", "SIGNALLED", "USAGE", "InterruptedRunError", "OutputError", "ReaderGoneError"]
 
 OK: Final = 0
-"""Done: what was asked for is on standard output; a node was stopped as it was told."""
+"""Done: what was asked for is on standard output; a node or controller was stopped as it was told."""
 FAILED: Final = 1
 """Not done, or the answer could not be written; the reason is on standard error."""
 USAGE: Final = 2

@@ -23,17 +23,18 @@ _LEVELS: Final[Mapping[str, int]] = {
 
 
 @contextmanager
-def log_to_stderr(environment: Mapping[str, str]) -> Generator[None]:
+def log_to_stderr(environment: Mapping[str, str], program: str = "vmafx") -> Generator[None]:
     """Show what vmafx logs while the body runs: warnings, or what `VMAFX_LOG_LEVEL` says.
 
     What is odd about the names and the level in the environment comes first, as warnings.
 
     Args:
         environment: The settings.
+        program: What lines begin with.
     """
     asked = environment.get("VMAFX_LOG_LEVEL", "").strip()
     level = _LEVELS.get(asked.lower(), logging.WARNING)
-    logger, handler = logging.getLogger("vmafx"), _Lines()
+    logger, handler = logging.getLogger("vmafx"), _Lines(program)
     before, propagate = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(level)
@@ -54,11 +55,15 @@ def log_to_stderr(environment: Mapping[str, str]) -> Generator[None]:
 class _Lines(logging.Handler):
     """One line for each record, its further fields behind the message."""
 
+    def __init__(self, program: str) -> None:
+        super().__init__()
+        self._program = program
+
     def emit(self, record: logging.LogRecord) -> None:
         fields = {key: value for key, value in vars(record).items() if key not in _ORDINARY}
         words = [f"{key}={value}" for key, value in fields.items() if value is not None]
         message = printable(" ".join([record.getMessage(), *words]))
-        say(f"vmafx: {record.levelname.lower()}: {message}")
+        say(f"{self._program}: {record.levelname.lower()}: {message}")
 
 
 _ORDINARY: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}

@@ -1,4 +1,4 @@
-"""`vmafx` and `vmafx-node`: turns whatever happens into one exit code and, on failure, lines on stderr.
+"""Our programs: turns whatever happens into one exit code and, on failure, lines on stderr.
 
 This module imports next to nothing, so that the program starts fast and Ctrl-C has little to interrupt before
 somebody listens for it.

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["NODE_DIED", "NODE_REFUSED", "NODE_SIGNALLED", "NODE_STARTING", "SETTING_QUESTIONABLE"]
+__all__ = ["NODE_DIED", "NODE_REFUSED", "NODE_SIGNALLED", "NODE_STARTING"]
 
 NODE_STARTING: Final = "node starting"
-"""INFO, the first line; `version`."""
-SETTING_QUESTIONABLE: Final = "setting questionable"
-"""WARN; `error` says which setting is probably not meant so."""
+"""INFO, the first line; `version`, and `ignored_signals` when there are any."""
 NODE_REFUSED: Final = "node refuses to start"
 """ERROR, once for each thing at fault; `error`, and `setting` where it is one."""
 NODE_SIGNALLED: Final = "node told to stop"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["main", "node_main"]
+__all__ = ["controller_main", "main", "node_main"]
 
 
 def main() -> None:
     """Run `vmafx` with the arguments, the environment and the streams of this process, and exit."""
-    if sys.argv[1:2] == ["node"]:
+    if sys.argv[1:2] in (["node"], ["controller"]):
         _keep_signals()
     else:
         _end_in_silence()
@@ -20,6 +20,12 @@ def node_main() -> None:
     """Run `vmafx-node` with the arguments, the environment and the streams of this process, and exit."""
     _keep_signals()
     _start("vmafx-node")
+
+
+def controller_main() -> None:
+    """Run `vmafx-controller` with the arguments, the environment and the streams of this process; exit."""
+    _keep_signals()
+    _start("vmafx-controller")
 
 
 def _keep_signals() -> None:

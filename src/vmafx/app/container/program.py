@@ -8,12 +8,11 @@ from typing import Final
 
 from vmafx.adapters.clock.system import SystemClock
 from vmafx.adapters.grpc.environment import quieten, restrict_to_tls13
-from vmafx.adapters.processes import become_subreaper
 from vmafx.adapters.telemetry.joined import JoinedTelemetry
 from vmafx.adapters.telemetry.program import LogForm, form_for, open_log
 from vmafx.adapters.telemetry.traces import TracingTelemetry
 from vmafx.app.settings.logs import LogFormat, LogSettings
-from vmafx.app.settings.node import PodSettings
+from vmafx.app.settings.pod import PodSettings
 from vmafx.ports.telemetry import Telemetry
 
 __all__ = ["open_program_telemetry", "prepare_process"]
@@ -21,18 +20,22 @@ __all__ = ["open_program_telemetry", "prepare_process"]
 _STDERR: Final = 2
 
 
-def prepare_process(environ: MutableMapping[str, str]) -> bool:
-    """Make this process fit for a node: TLS 1.3 only, no lines of grpc's own, descendants are ours to reap.
+def prepare_process(environ: MutableMapping[str, str], *, children: bool = True) -> bool:
+    """Make this process fit for a program of ours: TLS 1.3 only, no lines of grpc's own, a parent who reaps.
 
     Args:
         environ: The process's environment, `os.environ`, before anything imports grpc.
+        children: Whether it starts processes; then all their descendants are its to reap.
 
     Returns:
         Whether grpc refuses TLS below 1.3 from now on.
     """
     tls13_only = restrict_to_tls13(environ)
     quieten(environ)
-    become_subreaper()
+    if children:
+        from vmafx.adapters.processes import become_subreaper  # noqa: PLC0415 - a controller starts none
+
+        become_subreaper()
     return tls13_only
 
 

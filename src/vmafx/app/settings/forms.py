@@ -16,13 +16,16 @@ from vmafx.domain.address import HostPort, is_host
 from vmafx.domain.bearer import token_problem
 from vmafx.domain.errors import ConfigurationError, SourceSyntaxError
 from vmafx.domain.job import NODE_NAME_BYTES_MAX
-from vmafx.domain.roots import ScoringRoots
+from vmafx.domain.roots import RootTemplates, ScoringRoots
+from vmafx.domain.source import shown_source
 
 __all__ = [
+    "ABSOLUTE_PATH",
     "ADDRESS",
     "BOOLEAN",
     "BYTES_MAX",
     "DURATION",
+    "DURATION_OR_DEFAULT",
     "HOST",
     "LISTEN",
     "NODE_NAME",
@@ -31,7 +34,9 @@ __all__ = [
     "PROGRAM",
     "RATIO",
     "ROOTS",
+    "ROOT_TEMPLATES",
     "SCHEMES",
+    "SECRET",
     "TEXT",
     "TOKEN",
     "Form",
@@ -100,6 +105,12 @@ def _check_text(name: str, value: object) -> None:
     _refuse_strange(name, value, TEXT_BYTES_MAX)
 
 
+def _check_absolute(name: str, value: object) -> None:
+    _check_text(name, value)
+    if isinstance(value, str) and not value.startswith("/"):
+        raise refused(name, "is no absolute path, and would depend on where the program is started", value)
+
+
 def _check_program(name: str, value: object) -> None:
     _check_text(name, value)
     if isinstance(value, str) and "/" in value and not value.startswith("/"):
@@ -128,6 +139,16 @@ def _check_token(name: str, value: object) -> None:
         raise ConfigurationError(name, problem)
 
 
+def _check_secret(name: str, value: object) -> None:
+    # without a word of the value, whatever it is
+    if not isinstance(value, SecretStr):
+        raise ConfigurationError(name, "is not a SecretStr")
+    try:
+        _check_text(name, value.get_secret_value())
+    except ConfigurationError as problem:
+        raise ConfigurationError(name, problem.problem) from None
+
+
 def _check_address(*, listen: bool) -> Callable[[str, object], None]:
     def check(name: str, value: object) -> None:
         if not isinstance(value, HostPort):
@@ -141,6 +162,11 @@ def _check_host(name: str, value: object) -> None:
     _check_text(name, value)
     if not is_host(str(value)):
         raise refused(name, "is no host name", value)
+
+
+def _check_root_templates(name: str, value: object) -> None:
+    if not isinstance(value, RootTemplates):
+        raise refused(name, 'is no RootTemplates: write RootTemplates.parse(["/clips"])', value)
 
 
 def _check_schemes(name: str, value: object) -> None:
@@ -167,6 +193,12 @@ def _token(name: str, text: str) -> SecretStr:
     return token
 
 
+def _secret(name: str, text: str) -> SecretStr:
+    secret = SecretStr(text)
+    _check_secret(name, secret)
+    return secret
+
+
 def _listen(name: str, text: str) -> HostPort:
     return HostPort.parse(name, text, listen=True)
 
@@ -174,6 +206,13 @@ def _listen(name: str, text: str) -> HostPort:
 def _roots(name: str, text: str) -> ScoringRoots:
     try:
         return ScoringRoots.parse(grammar.items(text))
+    except SourceSyntaxError as error:
+        raise ConfigurationError(name, str(error)) from None
+
+
+def _root_templates(name: str, text: str) -> RootTemplates:
+    try:
+        return RootTemplates.parse(grammar.items(text))
     except SourceSyntaxError as error:
         raise ConfigurationError(name, str(error)) from None
 
@@ -195,14 +234,22 @@ DURATION: Final = Form(parse=grammar.duration_s, check=check_seconds, show=gramm
 POSITIVE_DURATION: Final = Form(
     parse=grammar.positive_duration_s, check=_check_positive, show=grammar.shown_duration
 )
+DURATION_OR_DEFAULT: Final = Form(
+    parse=grammar.duration_s, check=_check_positive, show=grammar.shown_duration
+)
+"""For variables of which 0 means the default, which a value made by hand says in full."""
 RATIO: Final = Form(parse=grammar.ratio, check=_check_ratio, show=lambda value: f"{value:g}")
 TEXT: Final = Form(parse=_checked(_check_text), check=_check_text)
 PATH: Final = TEXT
 """A relative path counts from the working directory, as the system has it."""
+ABSOLUTE_PATH: Final = Form(parse=_checked(_check_absolute), check=_check_absolute)
+"""A path that means the same wherever a program is started."""
 PROGRAM: Final = Form(parse=_checked(_check_program), check=_check_program)
 """A name that is looked up on the search path, or an absolute path."""
 NODE_NAME: Final = Form(parse=_checked(_check_node_name), check=_check_node_name)
 TOKEN: Final = Form(parse=_token, check=_check_token)
+SECRET: Final = Form(parse=_secret, check=_check_secret)
+"""Any text that is not shown."""
 HOST: Final = Form(parse=_checked(_check_host), check=_check_host)
 ADDRESS: Final = Form(parse=HostPort.parse, check=_check_address(listen=False))
 LISTEN: Final = Form(parse=_listen, check=_check_address(listen=True))
@@ -210,5 +257,10 @@ ROOTS: Final = Form(
     parse=_roots,
     check=check_is(ScoringRoots),
     show=lambda value: ",".join(root.shown for root in value.roots),
+)
+ROOT_TEMPLATES: Final = Form(
+    parse=_root_templates,
+    check=_check_root_templates,
+    show=lambda value: ",".join(map(shown_source, value.texts)),
 )
 SCHEMES: Final = Form(parse=_schemes, check=_check_schemes, show=",".join)

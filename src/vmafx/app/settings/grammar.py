@@ -14,6 +14,8 @@ from typing import Final, TypeVar
 from vmafx.domain.errors import ConfigurationError
 
 __all__ = [
+    "NOT_A_BOOLEAN",
+    "NOT_A_DURATION",
     "EnvironmentReader",
     "boolean",
     "choice",
@@ -25,6 +27,11 @@ __all__ = [
     "shown_duration",
     "together",
 ]
+
+NOT_A_BOOLEAN: Final = "is not a boolean"
+"""What is wrong with a value, in the words that the contract has."""
+NOT_A_DURATION: Final = "is not a duration (examples: 500ms, 10s)"
+"""The same."""
 
 Value = TypeVar("Value")
 Choice = TypeVar("Choice", bound=Enum)
@@ -41,6 +48,11 @@ class EnvironmentReader:
     def environment(self) -> Mapping[str, str]:
         """The environment itself."""
         return self._environment
+
+    @property
+    def problems(self) -> int:
+        """How many problems are kept so far."""
+        return len(self._problems)
 
     def text(self, name: str) -> str | None:
         """Return the trimmed value of a variable; None when it is unset or empty."""
@@ -62,6 +74,15 @@ class EnvironmentReader:
         except ConfigurationError as problem:
             self._problems.append(problem)
             return default
+
+    def wrong(self, name: str) -> bool:
+        """Return whether a variable is already known to be wrong."""
+        return any(problem.setting == name for problem in self._problems)
+
+    @property
+    def refused(self) -> tuple[ConfigurationError, ...]:
+        """What is known to be wrong so far."""
+        return tuple(self._problems)
 
     def refuse(self, *problems: ConfigurationError) -> None:
         """Keep what is wrong with the environment, to be told by `finish`.
@@ -117,7 +138,7 @@ def boolean(name: str, text: str) -> bool:
         return True
     if text in _FALSE:
         return False
-    raise ConfigurationError(name, "is not a boolean", value=text)
+    raise ConfigurationError(name, NOT_A_BOOLEAN, value=text)
 
 
 def duration_s(name: str, text: str) -> float:
@@ -128,7 +149,7 @@ def duration_s(name: str, text: str) -> float:
     """
     match = _DURATION.fullmatch(text) if len(text) <= _TEXT_MAX else None
     if match is None and text != "0":
-        raise ConfigurationError(name, "is not a duration (examples: 500ms, 10s)", value=text)
+        raise ConfigurationError(name, NOT_A_DURATION, value=text)
     seconds = sum(
         (Decimal(number) * _UNITS_S[unit] for number, unit in _PART.findall(text)), start=Decimal(0)
     )

@@ -5,19 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from vmafx.app.settings.forms import BOOLEAN, BYTES_MAX, LISTEN, POSITIVE_DURATION, Form, whole
-from vmafx.app.settings.grammar import duration_s
+from vmafx.app.settings.forms import BOOLEAN, BYTES_MAX, DURATION_OR_DEFAULT, LISTEN, Form, whole
 from vmafx.app.settings.parts import Part, setting
 from vmafx.domain.address import HostPort
 
 __all__ = ["HttpSettings"]
 
-_OR_DEFAULT: Final = Form(parse=duration_s, check=POSITIVE_DURATION.check, show=POSITIVE_DURATION.show)
 _LIMIT: Final = Form(parse=whole(0, BYTES_MAX).parse, check=whole(1, BYTES_MAX).check)
 
 
 def _deadline(name: str, default_s: float) -> float:
-    return setting(name, _OR_DEFAULT, default_s, zero_is_default=True)
+    return setting(name, DURATION_OR_DEFAULT, default_s, zero_is_default=True)
 
 
 def _limit(name: str, default: int) -> int:

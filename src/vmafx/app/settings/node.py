@@ -9,13 +9,14 @@ from typing import Final
 from vmafx.app.settings.controller_client import CLIENT, ControllerClientSettings
 from vmafx.app.settings.ebpf import EbpfSettings
 from vmafx.app.settings.files import FileChecks, file_problems
-from vmafx.app.settings.forms import DURATION, NODE_NAME, PATH, PROGRAM, ROOTS, TEXT, whole
+from vmafx.app.settings.forms import DURATION, NODE_NAME, PATH, PROGRAM, ROOTS, whole
 from vmafx.app.settings.grammar import EnvironmentReader
 from vmafx.app.settings.grpc_listener import GrpcListenerSettings
 from vmafx.app.settings.http_listener import HttpSettings
 from vmafx.app.settings.logs import LogSettings
 from vmafx.app.settings.otel import OtelSettings
 from vmafx.app.settings.parts import Part, optional, part, required, setting
+from vmafx.app.settings.pod import PodSettings
 from vmafx.app.settings.scorer import ScorerSettings
 from vmafx.app.settings.storage import SourceSettings, SpoolSettings, StorageSettings
 from vmafx.domain.errors import ConfigurationError
@@ -25,31 +26,12 @@ from vmafx.domain.scoring import Backend
 from vmafx.domain.session_policy import SHUTDOWN_TIMEOUT_S
 from vmafx.domain.text import quoted
 
-__all__ = ["NodeSettings", "PodSettings"]
+__all__ = ["NodeSettings"]
 
 CONCURRENT_SCORES_MAX: Final = 1024
 """Most direct calls that are scored at once."""
 _NAME: Final = "VMAFX_NODE_ID"
 _BACKEND: Final = "VMAFX_BACKEND"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodSettings(Part):
-    """Where Kubernetes runs the node, for logs and traces.
-
-    Attributes:
-        name: The pod's name.
-        namespace: Its namespace.
-        ip: Its address.
-        node: The name of the machine.
-        service_account: The account that it runs as.
-    """
-
-    name: str | None = optional("POD_NAME", TEXT)
-    namespace: str | None = optional("POD_NAMESPACE", TEXT)
-    ip: str | None = optional("POD_IP", TEXT)
-    node: str | None = optional("NODE_NAME", TEXT)
-    service_account: str | None = optional("SERVICE_ACCOUNT", TEXT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from vmafx.app.settings.forms import Form
-from vmafx.app.settings.grammar import EnvironmentReader, together
+from vmafx.app.settings.grammar import NOT_A_BOOLEAN, NOT_A_DURATION, EnvironmentReader, together
 from vmafx.domain.errors import ConfigurationError
 from vmafx.domain.text import quoted
 
@@ -21,6 +21,11 @@ __all__ = ["Part", "Rule", "Variable", "optional", "part", "required", "setting"
 Value = TypeVar("Value")
 _VARIABLE: Final = "variable"
 _PART: Final = "part"
+_PLAINER: Final[Mapping[str, str]] = {
+    NOT_A_BOOLEAN: f"{NOT_A_BOOLEAN}: write true or false",
+    NOT_A_DURATION: "is not a duration (examples: 500ms, 10s, 720h)",
+}
+"""For variables of which the contract has no words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +89,11 @@ class Variable(Generic[Value]):
             raise self.told(problem) from None
 
     def told(self, problem: ConfigurationError) -> ConfigurationError:
-        """Return a problem in the words that the contract has for this variable."""
+        """Return a problem in the words that the contract has for this variable, or in plainer ones."""
         if not self.key or problem.named:
             return ConfigurationError(
                 problem.setting,
-                problem.problem,
+                _PLAINER.get(problem.problem, problem.problem),
                 value=problem.value,
                 group=self.group,
                 named=problem.named,
@@ -148,11 +153,12 @@ class Part:
         draft = object.__new__(cls)  # the rules that only wrong fields break are left out of the telling
         wrong: set[str] = set()
         for field in dataclasses.fields(cls):
+            known = environment.problems
             value, problems = _read_field(field, environment)
             object.__setattr__(draft, field.name, value)
-            if problems:
+            environment.refuse(*problems)
+            if environment.problems > known:
                 wrong.add(field.name)
-                environment.refuse(*problems)
         environment.refuse(*draft._broken_rules(wrong))
         return draft
 

@@ -12,12 +12,12 @@ from vmafx.app.settings.forms import BOOLEAN, DURATION
 from vmafx.app.settings.logs import level_warning
 from vmafx.app.settings.names import name_warnings
 from vmafx.app.settings.node import NodeSettings
-from vmafx.app.settings.parts import variables_of
+from vmafx.app.settings.parts import Part, variables_of
 from vmafx.app.settings.scorer import SCORER_VARIABLES, ScorerSettings
 from vmafx.app.settings.unserved import unserved
 from vmafx.domain.text import printable
 
-__all__ = ["Row", "environment_warnings", "rows", "start_warnings"]
+__all__ = ["Row", "environment_warnings", "part_rows", "rows", "start_warnings"]
 
 _UNSET: Final = "unset"
 
@@ -46,7 +46,27 @@ def rows(settings: NodeSettings, environment: Mapping[str, str], *, processors: 
         processors: How many processors this process may use.
     """
     scorer = replace(settings.scorer, threads=settings.score_threads(processors))
-    return (*_scorer_rows(scorer, environment), *_node_rows(settings, environment))
+    return (*_scorer_rows(scorer, environment), *part_rows(settings, environment))
+
+
+def part_rows(settings: Part, environment: Mapping[str, str]) -> Iterator[Row]:
+    """Walk through every setting that is declared by a part, and by the parts in it.
+
+    Args:
+        settings: The part.
+        environment: What it was read from.
+
+    Yields:
+        Each setting.
+    """
+    for variable, path in variables_of(settings):
+        value: Any = reduce(getattr, path, settings)
+        text = _UNSET if value is None else variable.form.show(value)
+        source = variable.source(environment)
+        origin = "environment" if source == variable.name else source or "default"
+        if variable.needed is not None and source is None:
+            origin = "host name"
+        yield Row(name=variable.name, value=printable(text), origin=origin)
 
 
 def environment_warnings(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -68,17 +88,6 @@ def start_warnings(settings: NodeSettings, environment: Mapping[str, str]) -> tu
     """
     timing = settings.controller.timing_warning
     return (*(() if timing is None else (timing,)), *unserved(environment))
-
-
-def _node_rows(settings: NodeSettings, environment: Mapping[str, str]) -> Iterator[Row]:
-    for variable, path in variables_of(settings):
-        value: Any = reduce(getattr, path, settings)
-        text = _UNSET if value is None else variable.form.show(value)
-        source = variable.source(environment)
-        origin = "environment" if source == variable.name else source or "default"
-        if variable.needed is not None and source is None:
-            origin = "host name"
-        yield Row(name=variable.name, value=printable(text), origin=origin)
 
 
 def _scorer_rows(settings: ScorerSettings, environment: Mapping[str, str]) -> Iterator[Row]:

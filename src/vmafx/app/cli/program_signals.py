@@ -1,4 +1,7 @@
-"""What signals do to a node: the first lets it end its jobs, the second interrupts them (ADR 0022)."""
+"""What signals do to a program that runs until stopped: the first lets work end, the second cuts it off.
+
+For a node that is its jobs, for a controller the calls that are under way (ADR 0022, ADR 0028).
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ from typing import Final, Protocol
 from vmafx.app.cli.exits import OK, SIGNALLED
 from vmafx.app.cli.kept_signals import find_kept, heard_signals
 
-__all__ = ["FORCE_AFTER_S", "NodeSignals"]
+__all__ = ["FORCE_AFTER_S", "ProgramSignals"]
 
 FORCE_AFTER_S: Final = 2.0
-"""How long a node that was told twice to stop may clean up before its process just ends, in seconds."""
+"""How long one that was told twice to stop may clean up before its process just ends, in seconds."""
 
 
 class Stoppable(Protocol):
@@ -30,8 +33,8 @@ class Stoppable(Protocol):
         """Stop, and interrupt them."""
 
 
-class NodeSignals:
-    """Passes signals on to a node, also those from before there was one.
+class ProgramSignals:
+    """Passes signals on to what is to be stopped, also those from before there was anything.
 
     It takes over from `keep_signals`, which hears for the program until this class is loaded, so that none is
     lost in between; only while Python itself starts nobody listens.
@@ -44,7 +47,7 @@ class NodeSignals:
         self._told = told
         self._heard: list[signal.Signals] = []
         self._done = 0
-        self._node: Stoppable | None = None
+        self._running: Stoppable | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context = contextvars.copy_context()
 
@@ -55,7 +58,7 @@ class NodeSignals:
 
     @contextmanager
     def listening(self) -> Generator[None]:
-        """Hear signals while the body runs; a second one ends the process while there is no node.
+        """Hear signals while the body runs; a second one ends the process while nothing is running.
 
         What was kept so far counts. What was ignored when the program started stays ignored, as `nohup` and
         shells want it.
@@ -70,18 +73,18 @@ class NodeSignals:
                 signal.signal(number, handler)
 
     @contextmanager
-    def stopping(self, node: Stoppable) -> Generator[None]:
-        """Pass signals on to a node while the body runs, also those that came before.
+    def stopping(self, running: Stoppable) -> Generator[None]:
+        """Pass signals on while the body runs, also those that came before.
 
         Args:
-            node: The node; it belongs to the running event loop.
+            running: What is to be stopped; it belongs to the running event loop.
         """
-        self._node, self._loop = node, asyncio.get_running_loop()
+        self._running, self._loop = running, asyncio.get_running_loop()
         self._pass_on()
         try:
             yield
         finally:
-            self._node = self._loop = None
+            self._running = self._loop = None
 
     def _hear(self, number: int, _frame: FrameType | None) -> None:
         self._heard.append(signal.Signals(number))
@@ -93,11 +96,11 @@ class NodeSignals:
             self._loop.call_soon_threadsafe(self._pass_on, context=self._context)
 
     def _pass_on(self) -> None:
-        while self._node is not None and self._done < len(self._heard):
+        while self._running is not None and self._done < len(self._heard):
             self._done += 1
             self._told(self._heard[self._done - 1])
             if self._done == 1:
-                self._node.stop()
+                self._running.stop()
             else:
-                self._node.stop_now()
+                self._running.stop_now()
                 asyncio.get_running_loop().call_later(FORCE_AFTER_S, os._exit, self.exit_code)
