@@ -16,7 +16,7 @@ from vmafx.adapters.grpc.environment import quieten
 
 quieten(os.environ)  # before the first test module imports grpc
 
-pytest_plugins = ["tests.plugins.ci_skips"]
+pytest_plugins = ["tests.plugins.ci_skips", "tests.plugins.coverage_once"]
 
 # By hand and in `make soak` every run draws other histories; what decides about a change draws the same ones
 # each time, so that a change is never refused, or let in, by luck.

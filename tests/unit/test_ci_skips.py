@@ -29,11 +29,20 @@ def test_expected():
 """
 
 
+ALONE, IN_A_WORKER = "--numprocesses=0", "--numprocesses=1"
+FAILED = "1 failed, 1 passed, 1 skipped, 1 xfailed, 1 error"
+
+
 @pytest.mark.parametrize(
-    ("ci", "ended"),
-    [(None, "1 passed, 3 skipped, 1 xfailed"), ("true", "1 failed, 1 passed, 1 skipped, 1 xfailed, 1 error")],
+    ("ci", "way", "ended"),
+    [
+        (None, ALONE, "1 passed, 3 skipped, 1 xfailed"),
+        ("true", ALONE, FAILED),
+        ("true", IN_A_WORKER, FAILED),
+    ],
+    ids=["by hand", "alone", "in a worker"],
 )
-def test_a_skip_for_what_make_installs_fails_on_a_build_server_only(tmp_path, ci, ended):
+def test_a_skip_for_what_make_installs_fails_on_a_build_server_only(tmp_path, ci, way, ended):
     (tmp_path / "test_it.py").write_text(TESTS, encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if name != "CI"}
     environment |= {"CI": ci} if ci else {}
@@ -47,6 +56,7 @@ def test_a_skip_for_what_make_installs_fails_on_a_build_server_only(tmp_path, ci
             "tests.plugins.ci_skips",
             "-p",
             "no:cacheprovider",
+            way,
             tmp_path,
         ],
         cwd=Path(__file__).parents[2],
