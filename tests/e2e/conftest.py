@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests import clips
+from tests.e2e.cluster import Cluster
+from tests.e2e.controller_program import RealController
 from tests.e2e.node_program import ControllerProcess, NodeProcess
 from tests.e2e.program import Program
 from tests.fake_vmaf import FakeVmaf
@@ -95,3 +97,25 @@ def nodes(program):
     yield start
     for node in started:
         node.end()
+
+
+@pytest.fixture
+def real_controllers(program):
+    """Starts `vmafx-controller`s that end with the test."""
+    started = []
+
+    def start(**more) -> RealController:
+        started.append(RealController(program, number=len(started), **more))
+        return started[-1]
+
+    yield start
+    for controller in started:
+        controller.end()
+
+
+@pytest.fixture
+async def cluster(program):
+    """A controller and nodes that end with the test."""
+    cluster = Cluster(program)
+    yield cluster
+    await cluster.end()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +18,7 @@ from vmafx.adapters.vmaf_cli.scorer import BACKEND_NOT_VERIFIED, SCORED_SHORTEST
 from vmafx.app.cli import node_events
 from vmafx.app.cli.commands import node_command, vmafx_node
 from vmafx.app.container.node import NodePorts
+from vmafx.app.container.questionable import SETTING_QUESTIONABLE
 from vmafx.app.node import events
 from vmafx.app.settings.forms import DURATION
 from vmafx.app.settings.names import KNOWN_NAMES
@@ -60,7 +59,7 @@ def start(program, *command: str, **environment: str) -> subprocess.Popen[str]:
 
 
 def test_every_program_about_embedding_is_run_by_a_test():
-    words = ("/videos/", "FakeController", "open_node")
+    words = ("/videos/", "FakeController", "open_node", "OneTenant", "tls13_only")
     for code in blocks("docs/embedding.md", "python"):
         assert sum(word in code for word in words) == 1, code
 
@@ -90,29 +89,6 @@ def test_the_node_with_its_scorer_replaced_works_for_a_controller(program, contr
     assert ended["score"] == pytest.approx(clips.PLAIN_SCORE, abs=0.05)
 
 
-@pytest.mark.usefixtures("engine")
-def test_the_first_node_of_a_newcomer_scores_a_job(program, plain):
-    (script,) = blocks("README.md", "sh")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    demo = program.folder / "build" / "demo"
-    demo.mkdir(parents=True)
-    for name, data in zip(("ref.y4m", "dis.y4m"), plain, strict=True):
-        (demo / name).write_bytes(data)
-    changed = script.replace("50051", port).replace(".venv/bin", str(Path(sys.executable).parent))
-    process = start(program, "sh", "-e", "-c", changed, PYTHONPATH=str(ROOT))
-    out, err = process.communicate(timeout=HANG_S)
-    assert process.returncode == 0, err
-    address, *answers = out.splitlines()
-    assert address == f"127.0.0.1:{port}"
-    submitted, ended = map(json.loads, answers)
-    assert submitted == {"ok": True, "job": "first"}
-    assert ended["status"] == "completed"
-    assert ended["score"] == pytest.approx(clips.PLAIN_SCORE, abs=0.05)
-    messages = [json.loads(line)["msg"] for line in err.splitlines() if line.startswith("{")]
-    assert messages[-1] == events.CLIENT_STOPPED
-
-
 def test_the_deployment_is_one_and_gives_a_node_time_to_stop():
     (text,) = blocks("docs/node.md", "yaml")
     deployment = yaml.safe_load(text)
@@ -134,7 +110,7 @@ def test_every_message_of_a_node_is_explained_and_no_other():
     rows = page("docs/node.md").split("| message | level |")[1].split("\n\n")[0]
     explained = re.findall(r"`([^`]+)`", " ".join(row.split("|")[1] for row in rows.splitlines()[2:]))
     of_node = {value for name, value in vars(events).items() if name in events.__all__ and name.isupper()}
-    of_program = {getattr(node_events, name) for name in node_events.__all__}
+    of_program = {SETTING_QUESTIONABLE} | {getattr(node_events, name) for name in node_events.__all__}
     of_adapters = {PLAINTEXT_WARNING, LINES_DROPPED}
     of_adapters |= {SCORER_INITIALISED, BACKEND_NOT_VERIFIED, SCORED_SHORTEST} | PROCESSES
     assert sorted(explained) == sorted(of_node | of_program | of_adapters)
