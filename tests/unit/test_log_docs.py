@@ -12,6 +12,7 @@ from typing import Final
 from vmafx.adapters.telemetry.fitting import FIELDS_MAX, TEXT_BYTES_MAX
 from vmafx.adapters.telemetry.lines import LINE_BYTES_MAX
 from vmafx.adapters.telemetry.program import LINES_DROPPED
+from vmafx.app.controller import events
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "logs.md").read_text(encoding="utf-8")
 
@@ -36,3 +37,11 @@ def test_the_limits_are_those_of_the_code():
     assert (LINE_BYTES_MAX, TEXT_BYTES_MAX, FIELDS_MAX) == (16 * 1024, 12 * 1024, 64)
     assert "at most 16 KiB, a text in it at most 12 KiB, with 64 fields" in " ".join(PAGE.split())
     assert f"`{LINES_DROPPED}`" in PAGE
+
+
+def test_every_message_of_a_controller_is_explained_and_no_other():
+    said = [text for name, text in vars(events).items() if name.isupper() and not name.startswith("_")]
+    section = PAGE.split("## What a controller says\n")[1].split("\n## ")[0]
+    explained = re.findall(r"^\| `([^`]+)` \| (?:debug|info|warn|error) \| .+ \|$", section, re.MULTILINE)
+    assert sorted(explained) == sorted(said)
+    assert len(set(said)) == len(said)
